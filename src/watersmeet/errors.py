@@ -1,0 +1,33 @@
+"""Every error that Watersmeet raises on purpose: one root class, a few kinds.
+
+A message says what was expected, what was given, and what to do. State is never left half changed: an
+error in ``push`` refuses the whole push.
+"""
+
+
+class WatersmeetError(Exception):
+    """Root of all errors raised by Watersmeet."""
+
+
+class OptionError(WatersmeetError, ValueError):
+    """An option, a window or a duration is not one that can be used."""
+
+
+class ConditionError(WatersmeetError, ValueError):
+    """The SQL text (condition or select list) cannot be understood or does not fit the schemas."""
+
+
+class SchemaError(WatersmeetError, TypeError):
+    """A batch does not have the columns or types that its stream has, or cannot be read as Arrow."""
+
+
+class DataError(WatersmeetError, ValueError):
+    """A value in a batch cannot be used: a null time, for instance. The message names the row."""
+
+
+class ResultError(WatersmeetError):
+    """A result was asked for something that its mode does not keep."""
+
+
+class StateError(WatersmeetError):
+    """A saved state is missing, damaged or of another kind; or a finished join was pushed to."""

@@ -1,0 +1,25 @@
+"""The one decorator of all kernels, and its little brother.
+
+Rules: only functions; 1-D contiguous arrays and scalars in, caller-allocated arrays out; count then fill, or capacity and
+resume; no Python objects; the GIL is released; every kernel gives the same answer with ``NUMBA_DISABLE_JIT=1``.
+Compiled code is cached on disk, so only the first run on a machine pays for compilation.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``function`` in nopython mode, without the GIL, cached on disk."""
+    compiled: Callable[..., Any] = numba.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")(
+        function
+    )
+    return compiled
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For a small function inside the hottest loops: copied into each kernel that calls it, which LLVM does not always do by itself."""
+    compiled: Callable[..., Any] = numba.njit(inline="always", boundscheck=False, error_model="numpy")(function)
+    return compiled
