@@ -1,0 +1,92 @@
+"""Domains of strings and binary: a hash for equality, the first eight bytes for order; never exact.
+
+SQL order of strings is the byte order of their UTF-8, so strings and binary are the same here.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.codes.column import raw
+from watersmeet.codes.domain import Bounder, Domain, Encoder
+from watersmeet.codes.encode import nothing
+from watersmeet.codes.interval import Interval, Side
+from watersmeet.errors import ConditionError, SchemaError
+from watersmeet.kernels.code import INT_MAX, INT_MIN, hash_bytes, prefix_bytes
+
+BYTE, INT32, INT64 = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
+
+
+class BytesDomain(Domain):
+    """Strings or binary, each value a code that other values may share."""
+
+    def __init__(self, name: str, *, ordered: bool) -> None:
+        super().__init__(f"{name} {'prefix' if ordered else 'hash'}", exact=False, ordered=ordered)
+
+    def _encoder(self, type: pa.DataType) -> Encoder:
+        if pa.types.is_null(type):
+            return nothing
+        if not is_bytes(type):
+            raise SchemaError(f"a key column must be text or binary; got {type}; cast it in the condition")
+        kernel = prefix_bytes if self.ordered else hash_bytes
+
+        def encode(column: pa.Array) -> np.ndarray:
+            out = np.empty(len(column), np.uint64)
+            if len(column):
+                kernel(*_bytes(column), out)
+            return out.view(np.int64)
+
+        return encode
+
+    def values(self, codes: np.ndarray) -> np.ndarray:
+        return codes.astype(np.float64)
+
+    def bounder(self, interval: Interval, probing: Side) -> Bounder:
+        low, high = interval.low is not None, interval.high is not None
+        if (interval.low or interval.high) or not (self.ordered or (low and high)):
+            raise ConditionError(
+                f"{self.name} must be compared without an offset; got {interval}; re-check pairs instead"
+            )
+        has_lower, has_upper = (low, high) if probing == "right" else (high, low)
+
+        def bounds(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            lo = keys.copy() if has_lower else np.full(keys.size, INT_MIN)
+            hi = keys.copy() if has_upper else np.full(keys.size, INT_MAX)
+            return lo, hi
+
+        return bounds
+
+
+def is_bytes(type: pa.DataType) -> bool:
+    """Whether values of the type are sequences of bytes."""
+    return is_text(type) or is_binary(type)
+
+
+def is_text(type: pa.DataType) -> bool:
+    """string, large_string or string_view."""
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
+def is_binary(type: pa.DataType) -> bool:
+    """binary, large_binary, binary_view or binary of a fixed size."""
+    test = pa.types
+    return bool(
+        test.is_binary(type)
+        or test.is_large_binary(type)
+        or test.is_binary_view(type)
+        or test.is_fixed_size_binary(type)
+    )
+
+
+def _bytes(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """All bytes of the column, and where each value starts and the last one ends."""
+    test, type = pa.types, column.type
+    if test.is_string_view(type) or test.is_binary_view(type) or test.is_fixed_size_binary(type):
+        column = pc.cast(column, pa.large_string() if test.is_string_view(type) else pa.large_binary())
+    wide = test.is_large_string(column.type) or test.is_large_binary(column.type)
+    dtype = INT64 if wide else INT32
+    _, starts, data = column.buffers()
+    offsets = np.frombuffer(starts, dtype, len(column) + 1, column.offset * dtype.itemsize).astype(np.int64)
+    if data is None or not data.size:
+        return np.zeros(1, np.uint8), offsets
+    return raw(pa.Array.from_buffers(pa.uint8(), data.size, [None, data]), BYTE), offsets
