@@ -1,0 +1,48 @@
+"""Calendar arithmetic that Arrow lacks: days between dates, and months added."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from watersmeet.expression.casts import saturating, ticks
+from watersmeet.expression.types import Value, factor
+
+_MOST_MONTHS = 12 * 300_000  # as far as NumPy's calendar reaches from any timestamp without overflow
+
+
+def days_between(later: Value, earlier: Value) -> Value:
+    """DATEDIFF(later, earlier)."""
+    return saturating(ticks(later), ticks(earlier), "subtract")
+
+
+def add_months(moment: Value, months: Value, type_: pa.DataType) -> Value:
+    """The same day and time of day so many months on; 31 January plus one month is the last of February."""
+    length = next((len(part) for part in (moment, months) if isinstance(part, pa.Array)), 1)
+    columns = [pa.repeat(part, length) if isinstance(part, pa.Scalar) else part for part in (moment, months)]
+    valid = pc.and_(columns[0].is_valid(), columns[1].is_valid()).to_numpy(zero_copy_only=False)
+    count = ticks(columns[0]).fill_null(0).to_numpy(zero_copy_only=False)
+    by = columns[1].fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    by = np.clip(by, -_MOST_MONTHS, _MOST_MONTHS)
+    per_day = 1 if pt.is_date(type_) else 86_400 * factor("s", type_.unit)
+    days, rest = np.divmod(count, per_day)
+    result = pa.array(_moved(days, by) * per_day + rest, mask=~valid)
+    result = result.cast(pa.int32()).cast(type_) if pt.is_date(type_) else result.cast(type_)
+    return result if isinstance(moment, pa.Array) or isinstance(months, pa.Array) else result[0]
+
+
+def _moved(days: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """Days since 1970 moved by months."""
+    dates = days.astype("datetime64[D]")
+    month = dates.astype("datetime64[M]")
+    day_of_month = dates - month.astype("datetime64[D]")
+    target = month + by.astype("timedelta64[M]")
+    last = (
+        (target + np.timedelta64(1, "M")).astype("datetime64[D]")
+        - target.astype("datetime64[D]")
+        - np.timedelta64(1, "D")
+    )
+    moved = target.astype("datetime64[D]") + np.minimum(day_of_month, last)
+    return moved.astype(np.int64)

@@ -1,0 +1,415 @@
+"""SQL text to an untyped tree; the only module that imports sqlglot.
+
+What comes out is plain: sugar is gone (NOT LIKE, DATE_SUB, IFNULL, IS NOT NULL ...), literals are Python
+values with an Arrow type, and every node keeps its place in the text. What is refused here (bad syntax,
+subqueries, aggregates, functions that we do not have) is refused with that place underlined.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from watersmeet.errors import ConditionError
+from watersmeet.expression import literal, types
+from watersmeet.expression.syntax import Source, Span, Syntax
+
+_DIALECT = "spark"
+_PREFIX = "SELECT "  # parsed as a select list, so that a stream may be called `set`, `use`, `merge`...
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.DPipe: "concat",
+    exp.Nullif: "nullif",
+    exp.Pow: "power",
+    exp.AddMonths: "add_months",
+}
+_UNARY: dict[type[exp.Expr], str] = {
+    exp.Neg: "negative",
+    exp.Not: "not",
+    exp.Abs: "abs",
+    exp.Upper: "upper",
+    exp.Lower: "lower",
+    exp.Length: "length",
+    exp.Sqrt: "sqrt",
+    exp.Floor: "floor",
+    exp.Ceil: "ceil",
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+}
+_LISTS: dict[type[exp.Expr], str] = {
+    exp.Coalesce: "coalesce",
+    exp.Least: "least",
+    exp.Greatest: "greatest",
+    exp.Concat: "concat",
+}
+FUNCTIONS = (
+    "ABS, LEAST, GREATEST, COALESCE, NULLIF, CASE, IF, LIKE, ILIKE, UPPER, LOWER, SUBSTRING, LENGTH, CONCAT, "
+    "CAST, SQRT, POWER, FLOOR, CEIL, DATE_ADD, DATE_SUB, DATEDIFF, ADD_MONTHS, YEAR, MONTH, DAY, INTERVAL"
+)
+
+
+def parse_condition(text: str) -> Syntax:
+    """The tree of one SQL expression."""
+    source = Source(text, "condition")
+    items = _select(source)
+    if len(items) > 1:
+        start = _span(items[1])[0]
+        raise source.error(
+            (start, len(text)), "a condition must be one expression; got several; join them with AND"
+        )
+    return _Translator(source).expression(items[0])
+
+
+def parse_select(text: str) -> tuple[Syntax, ...]:
+    """The trees of a select list: ``star``, ``alias`` or any expression."""
+    source = Source(text, "select list")
+    translator = _Translator(source)
+    return tuple(translator.item(item) for item in _select(source))
+
+
+def _select(source: Source) -> list[exp.Expr]:
+    if not source.text.strip():
+        raise source.error(
+            (0, 1), f"a {source.kind} must be SQL text; got an empty text; write an expression"
+        )
+    try:
+        statements = sqlglot.parse(_PREFIX + source.text, read=_DIALECT)
+    except ParseError as error:
+        raise _syntax_error(source, error) from None
+    except TokenError as error:
+        raise _token_error(source, error) from None
+    statement = statements[0]
+    if len(statements) > 1 or not isinstance(statement, exp.Select):
+        raise source.error(
+            (0, len(source.text)),
+            f"a {source.kind} must be one piece of SQL; got several; remove ';' and set operations",
+        )
+    for name, value in statement.args.items():
+        if value and name != "expressions":
+            raise source.error(
+                (0, len(source.text)),
+                f"a {source.kind} must be only expressions; got {name.strip('_').upper()}; leave it out",
+            )
+    return list(statement.expressions)
+
+
+def _syntax_error(source: Source, error: ParseError) -> ConditionError:
+    first = error.errors[0]
+    lines = source.text.split("\n")
+    row = min(first["line"], len(lines)) - 1
+    word = first["highlight"] or ""
+    end = first["col"] - (len(_PREFIX) if row == 0 else 0)
+    end += sum(len(line) + 1 for line in lines[:row])
+    place = (end - len(word), end)
+    description = first["description"] or ""
+    if word.upper() in ("SELECT", "WITH", "VALUES"):
+        return source.error(place, _no_subquery(source.kind))
+    if description.startswith("Required keyword"):
+        got = f"an operand or argument missing near {word!r}"
+    elif description.startswith("Expecting"):
+        got = f"{description[len('Expecting ') :]!r} missing after {word!r}"
+    else:
+        got = f"an unexpected {word!r}"
+    return source.error(place, f"a {source.kind} must be valid SQL; got {got}; correct the text here")
+
+
+def _token_error(source: Source, error: TokenError) -> ConditionError:
+    quotes = [source.text.rfind(mark) for mark in ("'", '"', "`", "/*")]
+    start = max(max(quotes), 0)
+    return source.error(
+        (start, len(source.text)),
+        f"a {source.kind} must be valid SQL; got a quote or comment that is never closed; close it",
+    )
+
+
+def _no_subquery(kind: str) -> str:
+    return f"a {kind} must be an expression over the streams; got a subquery; join its result as a stream"
+
+
+def _span(node: exp.Expr) -> Span:
+    """The smallest range of text that holds all tokens of a node."""
+    places = [part.meta for part in node.walk() if part._meta and "start" in part.meta]
+    if not places:
+        return (0, sys.maxsize)  # the parser lost the place (intervals): the whole line is underlined
+    return min(p["start"] for p in places) - len(_PREFIX), max(p["end"] for p in places) + 1 - len(_PREFIX)
+
+
+class _Translator:
+    """Turns sqlglot nodes into ours, one method a kind of node."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.special: dict[type[exp.Expr], Callable[[Any], Syntax]] = {
+            exp.Paren: lambda node: self.expression(node.this),
+            exp.Column: self._column,
+            exp.Literal: self._literal,
+            exp.Boolean: lambda node: self._constant(node, bool(node.this), pa.bool_()),
+            exp.Null: lambda node: self._constant(node, None, pa.null()),
+            exp.HexString: self._hex,
+            exp.Interval: self._interval,
+            exp.Cast: self._cast,
+            exp.TryCast: self._cast,
+            exp.Between: self._between,
+            exp.In: self._in,
+            exp.Is: self._is,
+            exp.NullSafeNEQ: lambda node: self._negate(
+                node, self._make(node, "<=>", node.this, node.expression)
+            ),
+            exp.Like: lambda node: self._like(node, "like", "\\"),
+            exp.ILike: lambda node: self._like(node, "ilike", "\\"),
+            exp.Escape: self._escape,
+            exp.Case: self._case,
+            exp.If: self._if,
+            exp.Substring: self._substring,
+            exp.TsOrDsAdd: self._date_add,
+            exp.TsOrDsToDate: lambda node: self._make(node, "to_date", node.this),
+            exp.DateDiff: self._date_diff,
+        }
+
+    def item(self, node: exp.Expr) -> Syntax:
+        """One item of a select list."""
+        if isinstance(node, exp.Star):
+            return Syntax("star", (), None, (0, len(self.source.text)))
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+            return Syntax("star", (), node.table, _span(node))
+        if isinstance(node, exp.Alias):
+            return Syntax("alias", (self.expression(node.this),), node.alias, _span(node))
+        return self.expression(node)
+
+    def expression(self, node: exp.Expr) -> Syntax:
+        """Any expression inside a condition or an item."""
+        kind = type(node)
+        if kind in self.special:
+            return self.special[kind](node)
+        if kind in _BINARY:
+            return self._make(node, _BINARY[kind], node.this, node.expression)
+        if kind in _UNARY:
+            return self._make(node, _UNARY[kind], node.this)
+        if kind in _LISTS:
+            first = [node.this] if node.args.get("this") is not None else []
+            return self._make(node, _LISTS[kind], *first, *node.expressions)
+        raise self._refusal(node)
+
+    def _refusal(self, node: exp.Expr) -> ConditionError:
+        kind, span = self.source.kind, _span(node)
+        if isinstance(node, (exp.Query, exp.Exists, exp.All, exp.Any, exp.SubqueryPredicate)):
+            return self.source.error(span, _no_subquery(kind))
+        if isinstance(node, (exp.AggFunc, exp.Window)):
+            return self.source.error(
+                span,
+                f"a {kind} must be about one row of each stream; got an aggregate; aggregate the result",
+            )
+        if isinstance(node, exp.Alias):
+            place = _span(node.args["alias"])
+            return self.source.error(
+                place, f"a {kind} must be valid SQL; got an unexpected {node.alias!r}; correct it"
+            )
+        if isinstance(node, exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            return self.source.error(
+                span,
+                f"a function must be one of {FUNCTIONS}; got {name.upper()}; use those, or add a column",
+            )
+        got = " ".join(node.sql(dialect=_DIALECT).split())
+        return self.source.error(
+            span, f"a {kind} must be an expression over columns; got {got}; rewrite this part"
+        )
+
+    def _make(self, node: exp.Expr, op: str, *args: exp.Expr) -> Syntax:
+        return Syntax(op, tuple(self.expression(arg) for arg in args), None, _span(node))
+
+    def _negate(self, node: exp.Expr, inner: Syntax) -> Syntax:
+        return Syntax("not", (inner,), None, _span(node))
+
+    def _constant(self, node: exp.Expr, value: object, type_: pa.DataType) -> Syntax:
+        return Syntax("literal", (), (value, type_), _span(node))
+
+    def _column(self, node: exp.Column) -> Syntax:
+        if node.args.get("db") is not None or isinstance(node.this, exp.Star):
+            raise self.source.error(
+                _span(node),
+                f"a column must be written stream.column; got {node.sql(dialect=_DIALECT)}; shorten it",
+            )
+        return Syntax("column", (), (node.table or None, node.name), _span(node))
+
+    def _literal(self, node: exp.Literal) -> Syntax:
+        if node.is_string:
+            return self._constant(node, node.this, pa.large_string())
+        read = literal.number(node.this)
+        if read is None:
+            raise self.source.error(
+                _span(node),
+                f"a number must have at most 76 digits; got {len(node.this)}; use an exponent (1e80)",
+            )
+        return self._constant(node, *read)
+
+    def _hex(self, node: exp.HexString) -> Syntax:
+        return self._constant(node, bytes.fromhex(node.this), pa.large_binary())
+
+    def _interval(self, node: exp.Interval) -> Syntax:
+        unit = node.args.get("unit")
+        name = unit.name if unit is not None else None
+        if isinstance(unit, exp.IntervalSpan):
+            name = f"{unit.this.name} TO {unit.expression.name}"
+        if not isinstance(node.this, exp.Literal):
+            one = None if name is None else literal.parse_interval("1", name)
+            if one is None or one[0]:
+                raise self.source.error(
+                    _span(node),
+                    "an INTERVAL of months or years must be a constant; got an expression; use ADD_MONTHS",
+                )
+            return Syntax(
+                "*", (self.expression(node.this), Syntax("interval", (), one, _span(node))), None, _span(node)
+            )
+        value = literal.parse_interval(node.this.this, name)
+        if value is None:
+            raise self.source.error(
+                _span(node),
+                f"an INTERVAL must be like INTERVAL '10' SECOND or INTERVAL '1 hour 30 minutes'; got "
+                f"{node.sql(dialect=_DIALECT)}; give a number and a unit",
+            )
+        return Syntax("interval", (), value, _span(node))
+
+    def _cast(self, node: exp.Cast | exp.TryCast) -> Syntax:
+        to = node.to
+        name = to.this.name if hasattr(to.this, "name") else str(to.this)
+        inner = node.this
+        sizes = to.expressions if name == "DECIMAL" else []
+        type_ = types.named(name, [int(size.this.this) for size in sizes])
+        if type_ is None:
+            raise self.source.error(
+                _span(node),
+                f"a cast must be to one of {types.CAST_TARGETS}; got {to.sql(dialect=_DIALECT)}; use one",
+            )
+        if type(node) is exp.Cast and isinstance(inner, exp.Literal) and inner.is_string:
+            return self._typed_literal(node, inner.this, type_)
+        return Syntax("cast", (self.expression(inner),), type_, _span(node))
+
+    def _typed_literal(self, node: exp.Expr, text: str, type_: pa.DataType) -> Syntax:
+        """``DATE '2024-01-31'`` and ``TIMESTAMP '...'``: what cannot be read is an error, not NULL."""
+        if pa.types.is_date(type_):
+            value: Any = literal.parse_date(text)
+        elif pa.types.is_timestamp(type_):
+            value = literal.parse_timestamp(text)
+            if value is not None and value.tzinfo is not None:
+                type_ = pa.timestamp("us", "UTC")
+        else:
+            return Syntax("cast", (self._constant(node, text, pa.large_string()),), type_, _span(node))
+        if value is None:
+            raise self.source.error(
+                _span(node),
+                f"a moment must be like '2024-01-31' or '2024-01-31 12:30:00'; got {text!r}; correct it",
+            )
+        return self._constant(node, value, type_)
+
+    def _between(self, node: exp.Between) -> Syntax:
+        value, low, high = (self.expression(node.args[name]) for name in ("this", "low", "high"))
+        span = _span(node)
+        inside = Syntax(
+            "and",
+            (Syntax(">=", (value, low), None, span), Syntax("<=", (value, high), None, span)),
+            None,
+            span,
+        )
+        if not node.args.get("symmetric"):
+            return inside
+        swapped = Syntax(
+            "and",
+            (Syntax(">=", (value, high), None, span), Syntax("<=", (value, low), None, span)),
+            None,
+            span,
+        )
+        return Syntax("or", (inside, swapped), None, span)
+
+    def _in(self, node: exp.In) -> Syntax:
+        if node.args.get("query") is not None or node.args.get("unnest") is not None:
+            raise self.source.error(_span(node), _no_subquery(self.source.kind))
+        if not node.expressions:
+            raise self.source.error(_span(node), "IN must have a list of values; got none; write IN (1, 2)")
+        return self._make(node, "in", node.this, *node.expressions)
+
+    def _is(self, node: exp.Is) -> Syntax:
+        what = node.expression
+        if isinstance(what, exp.Null):
+            return self._make(node, "is_null", node.this)
+        if isinstance(what, exp.Boolean):
+            return self._make(node, "<=>", node.this, what)
+        raise self._refusal(node)
+
+    def _like(self, node: exp.Like | exp.ILike, op: str, escape: str) -> Syntax:
+        args = (self.expression(node.this), self.expression(node.expression))
+        made = Syntax(op, args, escape, _span(node))
+        return self._negate(node, made) if node.args.get("negate") else made
+
+    def _escape(self, node: exp.Escape) -> Syntax:
+        mark, inner = node.expression, node.this
+        if not (isinstance(mark, exp.Literal) and mark.is_string and len(mark.this) == 1):
+            raise self.source.error(
+                _span(mark), "ESCAPE must be one character; got something else; write ESCAPE '/'"
+            )
+        if isinstance(inner, exp.Not):
+            return self._negate(node, self._like(inner.this, "like", mark.this))
+        return self._like(inner, "ilike" if isinstance(inner, exp.ILike) else "like", mark.this)
+
+    def _case(self, node: exp.Case) -> Syntax:
+        subject = node.args.get("this")
+        parts: list[Syntax] = []
+        for branch in node.args["ifs"]:
+            test = self.expression(branch.this)
+            if subject is not None:
+                test = Syntax("=", (self.expression(subject), test), None, test.span)
+            parts += [test, self.expression(branch.args["true"])]
+        default = node.args.get("default")
+        parts.append(self._constant(node, None, pa.null()) if default is None else self.expression(default))
+        return Syntax("case", tuple(parts), None, _span(node))
+
+    def _if(self, node: exp.If) -> Syntax:
+        other = node.args.get("false")
+        default = self._constant(node, None, pa.null()) if other is None else self.expression(other)
+        return Syntax(
+            "case",
+            (self.expression(node.this), self.expression(node.args["true"]), default),
+            None,
+            _span(node),
+        )
+
+    def _substring(self, node: exp.Substring) -> Syntax:
+        rest = [node.args[name] for name in ("start", "length") if node.args.get(name) is not None]
+        return self._make(node, "substring", node.this, *rest)
+
+    def _date_add(self, node: exp.TsOrDsAdd) -> Syntax:
+        """DATE_ADD, and DATE_SUB, which sqlglot writes as DATE_ADD of the amount times -1."""
+        amount, op = node.expression, "date_add"
+        if isinstance(amount, exp.Mul) and isinstance(amount.expression, exp.Neg):
+            amount, op = amount.this, "date_sub"
+        return self._make(node, op, node.this, amount)
+
+    def _date_diff(self, node: exp.DateDiff) -> Syntax:
+        unit = node.args.get("unit")
+        if unit is not None and unit.name.upper() not in ("DAY", "DAYS"):
+            raise self.source.error(
+                _span(node), f"DATEDIFF must count days; got {unit.name}; subtract timestamps instead"
+            )
+        return self._make(node, "datediff", node.this, node.expression)
