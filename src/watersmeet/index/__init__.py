@@ -1,0 +1,1 @@
+"""How matches are found inside one sub-window: one structure a file, one interface (``base.py``)."""

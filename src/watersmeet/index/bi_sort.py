@@ -1,0 +1,106 @@
+"""BI-Sort: buffered indexed sort (panjoin.txt III.D).
+
+A sub-window is one sorted main array, an index array with every 16th of its keys, and a small unsorted insertion buffer that spares tiny
+batches a merge each. The main array is never changed in place: a merge makes a new one, so that range results and other threads may
+keep the old one. Because rows are in key order, a probe's matches are a <start, end> range, however many they are.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from watersmeet.index.base import PairBuffer
+from watersmeet.kernels.merge import merge_runs
+from watersmeet.kernels.probe import STRIDE, list_pairs, run_pairs, run_ranges
+from watersmeet.kernels.ranges import keep_rows_from
+from watersmeet.kernels.sort import sort_keys
+
+BUFFERED = 1024  # the paper's size; a batch of at least this many rows is merged directly
+
+_NO_KEYS = np.empty(0, np.int64)
+_NO_ROWS = np.empty(0, np.int32)
+
+
+class BISort:
+    """One sub-window, sorted. Insert O(n / batch) a row, probe O(log gap) a row, range results O(1) a row."""
+
+    name: ClassVar[str] = "bi_sort"
+
+    def __init__(self, capacity: int) -> None:
+        self.keys, self.rows, self.index = _NO_KEYS, _NO_ROWS, _NO_KEYS
+        size = min(capacity, BUFFERED)
+        self.buffer_keys, self.buffer_rows = np.empty(size, np.int64), np.empty(size, np.int32)
+        self.buffered = 0
+
+    def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        end = self.buffered + keys.size
+        if end <= self.buffer_keys.size:
+            self.buffer_keys[self.buffered : end] = keys
+            self.buffer_rows[self.buffered : end] = rows
+            self.buffered = end
+        else:
+            self.flush()
+            self._merge(keys, rows)
+
+    def flush(self) -> None:
+        """Merge the insertion buffer into the main array."""
+        if self.buffered:
+            keys, order = sort_keys(self.buffer_keys[: self.buffered])
+            self._merge(keys, self.buffer_rows[order])
+            # A new buffer, not the old one overwritten: another thread may still be reading it.
+            self.buffer_keys, self.buffer_rows = (
+                np.empty_like(self.buffer_keys),
+                np.empty_like(self.buffer_rows),
+            )
+            self.buffered = 0
+
+    def _merge(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        if self.keys.size:
+            keys, rows = merge_runs(self.keys, self.rows, keys, rows)
+        self.adopt(keys, rows)
+
+    def adopt(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        """Take a sorted run as the main array."""
+        self.keys, self.rows, self.index = keys, rows, keys[::STRIDE].copy()
+
+    def trim(self, first: int) -> None:
+        """Leave out the rows below offset ``first``, which nobody can see any more."""
+        self.flush()
+        keys, rows = np.empty_like(self.keys), np.empty_like(self.rows)
+        kept = keep_rows_from(self.keys, self.rows, first, keys, rows)
+        self.adopt(keys[:kept].copy(), rows[:kept].copy())
+
+    def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
+        if self.keys.size:
+            state = np.array((0, 0, -1))
+            while state[0] < lo.size:
+                yield run_pairs(
+                    self.keys, self.rows, self.index, lo, hi, probes, state, buffer.probe, buffer.row
+                )
+        yield from self.buffered_pairs(lo, hi, probes, buffer)
+
+    def buffered_pairs(
+        self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer
+    ) -> Iterator[int]:
+        """The candidates in the insertion buffer alone."""
+        if self.buffered:
+            keys, rows, used = self.buffer_keys, self.buffer_rows, self.buffered
+            state = np.zeros(2, np.int64)
+            while state[0] < lo.size:
+                yield list_pairs(keys, rows, used, lo, hi, probes, state, buffer.probe, buffer.row)
+
+    def ranges(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Per probe <start, end> in the main array. What is in the insertion buffer is not in any range."""
+        start, end = np.empty(lo.size, np.int32), np.empty(lo.size, np.int32)
+        run_ranges(self.keys, self.index, lo, hi, start, end)
+        return start, end
+
+    def seal(self) -> None:
+        self.flush()
+        self.buffer_keys, self.buffer_rows = _NO_KEYS, _NO_ROWS
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.keys, self.rows, self.index, self.buffer_keys, self.buffer_rows)
+        return sum(array.nbytes for array in arrays)

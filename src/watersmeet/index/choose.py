@@ -1,0 +1,83 @@
+"""Which index a new sub-window gets: the paper's strategy (panjoin.txt V.A.4), with a cost model measured on this engine.
+
+The paper: BI-Sort where batches or selectivity are large; else RaP-Table where values do not keep increasing; else WiB+-Tree. Our model
+says the same in nanoseconds a row, from constants measured with ``watersmeet bench engine`` (they are ratios between kernels of one
+machine; another machine shifts them together).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from watersmeet.index.base import Index
+from watersmeet.index.bi_sort import BUFFERED, BISort
+from watersmeet.index.hash import HashIndex
+from watersmeet.index.rap_table import RapTable
+from watersmeet.index.scan import Scan
+from watersmeet.index.wib_tree import WibTree
+
+
+@dataclass(slots=True)
+class Habits:
+    """What a stream has been like lately; moving averages over batches."""
+
+    batch: float = 0.0  # rows of this stream a batch
+    probes: float = 0.0  # rows of the other stream a batch
+    matches: float = 1.0  # matches per probe and sub-window
+    increasing: float = 0.0  # share of batches whose smallest key was above all before
+
+    def learn(self, what: str, value: float) -> None:
+        old = getattr(self, what)
+        if old != value:
+            setattr(self, what, value if old == 0.0 else 0.8 * old + 0.2 * value)
+
+
+def cost(kind: str, habits: Habits, size: int) -> float:
+    """Nanoseconds to store a row, and to probe once, in a sub-window of ``size`` rows of this kind."""
+    batch, matches = max(habits.batch, 1.0), habits.matches
+    if (
+        habits.batch and batch <= 16
+    ):  # the short way: a call from Python costs more than anything below, and only BI-Sort has it
+        return 0.0 if kind == "bi_sort" else 1.0
+    gap = max(size / max(habits.probes, 1.0), 1.0)
+    far = min(gap, 64.0)  # neighbouring probes share cache lines until they are this far apart
+    if kind == "bi_sort":
+        return 3.0 * size / 2 / max(batch, BUFFERED) + (12 + far) + 1.5 * matches
+    if kind == "rap_table":
+        skew = 1.0 + habits.increasing * size / 64
+        return 45 + (35 + 3 * far) * skew + 3 * matches
+    if kind == "wib_tree":
+        return 110 + (60 + 3 * far) + 3 * matches
+    if kind == "hash":
+        return 60 + (30 + far) + 2 * matches
+    raise ValueError(kind)
+
+
+def choose(kinds: tuple[str, ...], habits: Habits, size: int) -> str:
+    """The cheapest of the kinds that may serve."""
+    return kinds[0] if len(kinds) == 1 else min(kinds, key=lambda kind: cost(kind, habits, size))
+
+
+def subwindow_size(window: int | None, stored: int, habits: Habits) -> int:
+    """How many rows a new sub-window is made for.
+
+    Each sub-window costs a probe about ``p`` ns, and merging into a large one ``m`` ns a row stored: the sum (W/N) p + N m / 2B is
+    least at N = sqrt(2 W B p / m). p / m is about 10, and much more for tiny batches, where a call from Python is shared by few rows. At
+    most half a window, so that no more than 1.5 windows of rows are held.
+    """
+    rows = window if window is not None else max(stored, 65_536)
+    batch = max(habits.batch, 1.0)
+    best = (2 * rows * max(batch, BUFFERED) * (10 + 2000 / batch)) ** 0.5
+    return int(max(16, min(max(best, 1024), rows // 2 if window is not None else max(rows // 2, 65_536))))
+
+
+def make_index(kind: str, capacity: int, predecessor: object) -> Index:
+    """An empty index of this kind for at most ``capacity`` rows."""
+    if kind == "rap_table":
+        return RapTable(capacity, predecessor if isinstance(predecessor, RapTable) else None)
+    makers: dict[str, Callable[[int], Index]] = {
+        "scan": Scan,
+        "hash": HashIndex,
+        "wib_tree": WibTree,
+        "bi_sort": BISort,
+    }
+    return makers[kind](capacity)

@@ -1,0 +1,143 @@
+"""The grid: an index for two bands at once, such as the two-dimensional band of the handshake and SplitJoin papers.
+
+Our own. The plane of the two keys is cut into cells as wide and as high as the bands; rows are kept sorted by cell (column first), with
+both codes beside them. A probe looks at two columns, and in each at one contiguous stretch: about four times its matches, in
+sequence, instead of everything that one band alone lets through.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from watersmeet.index.base import PairBuffer
+from watersmeet.index.bi_sort import BUFFERED
+from watersmeet.kernels.grid import EDGE, cell_codes, grid_pairs, list_cell_pairs, merge_cells
+from watersmeet.kernels.probe import STRIDE
+from watersmeet.kernels.sort import sort_keys
+
+CURSORS = 4  # columns with a cursor of their own; a probe that spans more searches the others from the start
+
+
+class Values(Protocol):
+    def values(self, codes: np.ndarray) -> np.ndarray: ...
+
+
+class CellBand(Protocol):
+    """What the grid needs of a band: bounds for keys, and the values behind codes, so that cells can be as wide as the band."""
+
+    width: float | None
+
+    @property
+    def domain(self) -> Values: ...
+
+    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]: ...
+
+
+class CellLayout:
+    """Where a pair of codes lies. Every step is monotone, so clipping and rounding can only enlarge what a probe looks at."""
+
+    def __init__(self, bands: tuple[CellBand, CellBand]) -> None:
+        self.bands = bands
+        self._scale = tuple(1.0 / max(band.width or 1.0, 1e-300) for band in bands)  # an equality: cells of 1
+
+    def _place(self, axis: int, codes: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            places = np.floor(self.bands[axis].domain.values(codes) * self._scale[axis])
+        return np.clip(places, -EDGE, EDGE).astype(np.int64)
+
+    def locate(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The cell code of each pair of codes."""
+        cells = np.empty(x.size, np.int64)
+        cell_codes(self._place(0, x), self._place(1, y), cells)
+        return cells
+
+    def bounds(self, stream: str, rows: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What ``Grid.pairs`` takes: cells, exact bounds and rows of the probes, in the order of their first cell."""
+        ((lo_x, hi_x),) = self.bands[0].bounds(stream, x)
+        ((lo_y, hi_y),) = self.bands[1].bounds(stream, y)
+        some = (lo_x <= hi_x) & (lo_y <= hi_y)
+        if not some.all():
+            lo_x, hi_x, lo_y, hi_y, rows = lo_x[some], hi_x[some], lo_y[some], hi_y[some], rows[some]
+        first, last = self._place(0, lo_x), self._place(0, hi_x)
+        from_cell, to_cell = np.empty(rows.size, np.int64), np.empty(rows.size, np.int64)
+        cell_codes(first, self._place(1, lo_y), from_cell)
+        cell_codes(first, self._place(1, hi_y), to_cell)
+        from_cell, order = sort_keys(from_cell)
+        rest = (to_cell, last - first + 1, lo_x, hi_x, lo_y, hi_y, rows)
+        return (from_cell, *(array[order] for array in rest))
+
+
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _columns(size: int) -> Columns:
+    """Room for cell codes, row offsets, and both codes."""
+    return (
+        np.empty(size, np.int64),
+        np.empty(size, np.int32),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
+
+
+class Grid:
+    """One sub-window, sorted by cell, with a small unsorted insertion buffer as in BI-Sort."""
+
+    name: ClassVar[str] = "grid"
+
+    def __init__(self, capacity: int) -> None:
+        self.cell, self.row, self.x, self.y = _columns(0)
+        self.index = self.cell
+        size = min(capacity, BUFFERED)
+        self._buffer = _columns(size)
+        self.buffered = 0
+
+    def insert(self, keys: np.ndarray, rows: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+        """Add rows in the order of their cell codes ``keys``."""
+        end = self.buffered + keys.size
+        if end <= self._buffer[0].size:
+            for column, values in zip(self._buffer, (keys, rows, x, y), strict=True):
+                column[self.buffered : end] = values
+            self.buffered = end
+        else:
+            self._flush()
+            self._merge(keys, rows, x, y)
+
+    def _flush(self) -> None:
+        if self.buffered:
+            keys, row, x, y = (column[: self.buffered] for column in self._buffer)
+            keys, order = sort_keys(keys)
+            self._merge(keys.copy(), row[order], x[order], y[order])
+            # A new buffer, not the old one overwritten: another thread may still be reading it.
+            self._buffer, self.buffered = _columns(self._buffer[0].size), 0
+
+    def _merge(self, keys: np.ndarray, rows: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+        size = self.cell.size + keys.size
+        cell, row, xs, ys = _columns(size)
+        merge_cells(self.cell, self.row, self.x, self.y, keys, rows, x, y, cell, row, xs, ys)
+        self.cell, self.row, self.x, self.y, self.index = cell, row, xs, ys, cell[::STRIDE].copy()
+
+    def pairs(self, bounds: tuple[np.ndarray, ...], buffer: PairBuffer) -> Iterator[int]:
+        """Yield n each time ``buffer[:n]`` holds pairs that satisfy both bands; ``bounds`` are those of ``CellLayout.bounds``."""
+        rows = bounds[-1].size
+        if self.cell.size:
+            run = (self.cell, self.row, self.x, self.y, self.index)
+            state = np.zeros(3 + CURSORS, np.int64)
+            state[2] = -1
+            while state[0] < rows:
+                yield grid_pairs(*run, *bounds, state, buffer.probe, buffer.row)
+        if self.buffered:
+            _, row, x, y = self._buffer
+            used = self.buffered
+            state = np.zeros(2, np.int64)
+            while state[0] < rows:
+                yield list_cell_pairs(row, x, y, used, *bounds[3:], state, buffer.probe, buffer.row)
+
+    def seal(self) -> None:
+        self._flush()
+        self._buffer = _columns(0)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (self.cell, self.row, self.x, self.y, self.index, *self._buffer))

@@ -1,0 +1,38 @@
+"""The nested loop: every probe is compared with every stored key. The baseline, and what any condition can fall back on."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from watersmeet.index.base import PairBuffer
+from watersmeet.kernels.probe import list_pairs
+
+
+class Scan:
+    """Keys in the order of insertion; O(1) to insert, O(n) to probe."""
+
+    name: ClassVar[str] = "scan"
+
+    def __init__(self, capacity: int) -> None:
+        self.keys = np.empty(capacity, np.int64)
+        self.rows = np.empty(capacity, np.int32)
+        self.used = 0
+
+    def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        end = self.used + keys.size
+        self.keys[self.used : end] = keys
+        self.rows[self.used : end] = rows
+        self.used = end
+
+    def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
+        state = np.zeros(2, np.int64)
+        while state[0] < lo.size:
+            yield list_pairs(self.keys, self.rows, self.used, lo, hi, probes, state, buffer.probe, buffer.row)
+
+    def seal(self) -> None:
+        self.keys, self.rows = self.keys[: self.used].copy(), self.rows[: self.used].copy()
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.rows.nbytes

@@ -1,0 +1,58 @@
+"""Thinning candidate pairs in place: validity ranges and further bands. Each returns how many pairs remain."""
+
+from watersmeet.kernels.jit import kernel
+
+
+@kernel
+def keep_between(probe, row, n, values, lo, hi):
+    """Keep the pairs with lo[probe] <= values[row] <= hi[probe]: a band's codes, or the stored rows' times."""
+    kept = 0
+    for i in range(n):
+        p = probe[i]
+        r = row[i]
+        value = values[r]
+        probe[kept] = p
+        row[kept] = r
+        kept += (lo[p] <= value) & (value <= hi[p])
+    return kept
+
+
+@kernel
+def keep_within(probe, row, n, first, stop):
+    """Keep the pairs whose row offset is in [first, stop): one range for all probes."""
+    kept = 0
+    for i in range(n):
+        r = row[i]
+        probe[kept] = probe[i]
+        row[kept] = r
+        kept += (first <= r) & (r < stop)
+    return kept
+
+
+@kernel
+def keep_arrived(probe, row, n, base, lo, hi):
+    """Keep the pairs whose stored arrival number lies in the probe's half-open range."""
+    kept = 0
+    for i in range(n):
+        p = probe[i]
+        r = row[i]
+        arrival = base + r
+        probe[kept] = p
+        row[kept] = r
+        kept += (lo[p] <= arrival) & (arrival < hi[p])
+    return kept
+
+
+@kernel
+def emit(probe, row, n, first, base, out_probe, out_row):
+    """Positions to arrival numbers."""
+    for i in range(n):
+        out_probe[i] = first + probe[i]
+        out_row[i] = base + row[i]
+
+
+@kernel
+def mark(flags, arrivals, first):
+    """Set the flag of every row named."""
+    for arrival in arrivals:
+        flags[arrival - first] = True
