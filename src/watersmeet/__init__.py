@@ -1,0 +1,32 @@
+"""Watersmeet: joins of live data streams on any condition, within sliding windows, exactly."""
+
+from watersmeet.errors import (
+    ConditionError,
+    DataError,
+    OptionError,
+    ResultError,
+    SchemaError,
+    StateError,
+    WatersmeetError,
+)
+from watersmeet.join import StreamJoin
+from watersmeet.result import Result
+from watersmeet.window import Range, Rows, Unbounded
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConditionError",
+    "DataError",
+    "OptionError",
+    "Range",
+    "Result",
+    "ResultError",
+    "Rows",
+    "SchemaError",
+    "StateError",
+    "StreamJoin",
+    "Unbounded",
+    "WatersmeetError",
+    "__version__",
+]

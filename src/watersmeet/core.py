@@ -1,0 +1,500 @@
+"""The join core: a chain a stream; probe, then store. Everything a push does, in order.
+
+What can be refused (schemas, null times, expressions) happens before anything is changed. Should a later step fail all
+the same, the push is undone: rows are the state, so the chains are rebuilt from the payload as it was before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.arrival import Arrivals, Arrived, Validity
+from watersmeet.batch import one_batch
+from watersmeet.chain import Block, Chain, Probe, SubWindow
+from watersmeet.clock import TOP, TimeAxis
+from watersmeet.condition import BoundCondition
+from watersmeet.index.base import Index, PairBuffer
+from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
+from watersmeet.index.grid import CellLayout, Grid
+from watersmeet.matches import Matches
+from watersmeet.outer import How, alone, note_matches, sweep
+from watersmeet.payload import Chunks, Payload
+from watersmeet.plan import Plan, estimate, make_plan
+from watersmeet.pool import Pool, Task
+from watersmeet.prepare import bare_block, make_probe, out_of_sight, prepare_block
+from watersmeet.probing import find_pairs, find_ranges
+from watersmeet.short import FEW, ShortWay, is_simple
+from watersmeet.window import Rows, Window
+
+SLICE = 4096  # rows: the least that is worth a slice of its own
+PARALLEL = 2048  # rows from which on threads are worth waking
+SAMPLE = 1024  # rows a stream for estimating selectivities
+DONE = "__done"  # the column of flags in a saved state
+REPLAN = (1, SAMPLE)  # the plan is made anew when both streams have first shown this many rows
+
+
+@dataclass(slots=True)
+class Pushed:
+    """One stream's rows of a push, judged: what was accepted, as it will be stored, and what was late."""
+
+    batch: pa.RecordBatch
+    arrived: Arrived
+    late: pa.RecordBatch | None
+    first: int
+    # The rows in slices, each with what it may see; empty until the condition is bound.
+    parts: list[tuple[Block, Validity]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a push, or the end of the streams, gave."""
+
+    matches: Matches
+    late: dict[int, pa.RecordBatch] = field(default_factory=dict)
+    chunks: list[Chunks | None] = field(
+        default_factory=lambda: [None, None]
+    )  # where the rows of the matches lie
+
+
+class JoinCore:
+    """Two streams, joined exactly. Knows nothing of SQL text or output columns."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        windows: Sequence[Window],
+        how: How,
+        index: str,
+        mode: str,
+        cores: int,
+        size: int | None,
+    ) -> None:
+        self.streams, self.windows, self.how = tuple(streams), tuple(windows), how
+        self.index, self.mode, self.size = index, mode, size
+        self.pool = Pool(cores)
+        self.arrivals = Arrivals(windows)
+        self.payload: list[Payload | None] = [None, None]
+        self.chains = [self._new_chain(k, 0) for k in (0, 1)]
+        self.habits = [Habits(), Habits()]
+        self.condition: BoundCondition | None = None
+        self.plan: Plan | None = None
+        self.layout: CellLayout | None = None
+        self._sizes = [partial(self._subwindow, k) for k in (0, 1)]
+        self._makers = [partial(self._index, k) for k in (0, 1)]
+        self._short = ShortWay(self)
+        self._simple = False  # whether a few rows may go the short way
+        self._replans = list(REPLAN)
+        # Until both schemas are known the axis of time may change its unit: then the largest times must be coded anew.
+        self._latest: list[pa.Array | None] = [None, None]
+
+    # ---- set-up -------------------------------------------------------------------------------------------------
+
+    def open(self, schemas: Sequence[pa.Schema | None], axis: TimeAxis | None) -> None:
+        """Schemas of streams have become known (None: nothing new), and with them the axis of time."""
+        for k, schema in enumerate(schemas):
+            if schema is not None:
+                self.payload[k] = Payload(schema, schema.names)
+        if axis is not None:
+            latest = [
+                None if column is None else axis.column_codes(k, column)
+                for k, column in enumerate(self._latest)
+            ]
+            self.arrivals.change_axis(axis, latest)
+            for k, chain in enumerate(self.chains):
+                for sub in chain.subwindows:
+                    if self.arrivals.timed(k):
+                        sub.set_times(axis.codes(k, self._payload(k).rows_between(sub.base, sub.end)))
+
+    def bind(self, condition: BoundCondition, columns: Sequence[Sequence[str]]) -> None:
+        """Both schemas are known: from now on rows can be joined. ``columns``: what must be kept of each stream."""
+        self.condition = condition
+        for k in (0, 1):
+            self._payload(k).keep_columns(columns[k])
+        self._make_plan(self._shares())
+
+    def _payload(self, k: int) -> Payload:
+        payload = self.payload[k]
+        assert payload is not None
+        return payload
+
+    def _new_chain(self, k: int, checked: int) -> Chain:
+        return Chain(checked, self.arrivals.timed(k), self.how.tracks(k), self._long_enough)
+
+    def _long_enough(self, sub: SubWindow) -> bool:
+        """Whether a sub-window covers so much time that the next rows are better off in a new one."""
+        axis = self.arrivals.axis
+        return (
+            axis is not None and sub.count >= SLICE and axis.windows_between(sub.min_time, sub.max_time) > 0.5
+        )
+
+    def _shares(self) -> dict[str, float]:
+        """The share of pairs that each band lets through, estimated from the newest rows of both streams."""
+        assert self.condition is not None
+        left, right = (self._sample(k) for k in (0, 1))
+        if not left.num_rows or not right.num_rows:
+            return {}
+        return {
+            band.text: estimate(band, self.streams[0], self.streams[1], left, right)
+            for band in self.condition.bands
+        }
+
+    def _make_plan(self, shares: dict[str, float]) -> None:
+        """Choose the driver by what the streams have shown, and index the stored rows by it."""
+        assert self.condition is not None
+        window = max(self._window_rows(0), self._window_rows(1))
+        plan = make_plan(self.condition, self.index, shares, window)
+        fits = self.plan is not None and plan.works_like(self.plan)
+        self.plan = plan
+        if not fits:
+            self.layout = CellLayout(plan.cells) if plan.cells is not None else None
+            self.rebuild()
+        self._simple = is_simple(self)
+
+    def _sample(self, k: int) -> pa.RecordBatch:
+        payload = self._payload(k)
+        return payload.rows_between(max(payload.first, payload.end - SAMPLE), payload.end)
+
+    def _window_rows(self, k: int) -> int:
+        window = self.windows[k]
+        return window.n if isinstance(window, Rows) else max(self.chains[k].rows, 65_536)
+
+    def rebuild(self) -> None:
+        """Make the sub-windows anew from the stored rows, keeping their borders and what is known of partners."""
+        assert self.plan is not None
+        for k in (0, 1):
+            payload, old = self._payload(k), self.chains[k]
+            chain = self.chains[k] = self._new_chain(k, len(self.plan.checks))
+            chain.dropped = min(old.first, payload.end)
+            for sub in old.subwindows:
+                batch = payload.rows_between(sub.base, min(sub.end, payload.end))
+                if batch.num_rows:
+                    times = None if sub.times is None else sub.times[: batch.num_rows]
+                    block = prepare_block(self.plan, self.layout, self.streams[k], batch, sub.base, times)
+                    chain.renew(sub, block, self._index(k, sub.capacity, chain.newest_index))
+
+    # ---- one push -----------------------------------------------------------------------------------------------
+
+    def push(self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int) -> Outcome:
+        """Join a push. ``order``: stream of each row; None: all rows of stream ``first``, then the other's."""
+        only = batches[first] if order is None and batches[1 - first] is None else None
+        if self._simple and only is not None and 0 < only.num_rows <= FEW:
+            found = self._short.push(first, only)
+            if found is not None:
+                return self._done(Outcome(found), (first,))
+        sizes = [0 if batch is None else batch.num_rows for batch in batches]
+        times = [self._times(k, batch) for k, batch in enumerate(batches)]
+        verdicts, counts, clock = self.arrivals.admit(sizes, times, order, first)
+        pushed = [
+            None if batch is None else self._judged(k, batch, verdicts[k]) for k, batch in enumerate(batches)
+        ]
+        if self.plan is not None:
+            judged = [(k, mine) for k, mine in enumerate(pushed) if mine is not None]
+            self._run([partial(self._prepare, k, mine, order is not None) for k, mine in judged], sum(sizes))
+        return self._apply(pushed, counts, clock, order is not None, first)
+
+    def _times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
+        if not self.arrivals.timed(k):
+            return None
+        if batch is None:
+            return np.empty(0, np.int64)
+        assert self.arrivals.axis is not None
+        return self.arrivals.axis.codes(k, batch)
+
+    def _judged(self, k: int, batch: pa.RecordBatch, arrived: Arrived) -> Pushed:
+        late = None
+        if arrived.late is not None:
+            late = batch.filter(pa.array(arrived.late))
+            batch = batch.filter(pa.array(~arrived.late))
+        columns = self._payload(k).columns
+        if len(columns) != batch.num_columns:
+            batch = batch.select(columns)
+        return Pushed(batch, arrived, late, int(self.arrivals.counts[k]))
+
+    def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
+        assert self.plan is not None
+        arrived, rows = mine.arrived, mine.batch.num_rows
+        edges = self._edges(k, rows, arrived.times, interleaved)
+        for start, stop in pairwise(edges):
+            batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
+            times = None if arrived.times is None else arrived.times[start:stop]
+            block = prepare_block(self.plan, self.layout, self.streams[k], batch, mine.first + start, times)
+            mine.parts.append((block, arrived.validity.part(start, stop)))
+
+    def _edges(self, k: int, rows: int, times: np.ndarray | None, interleaved: bool) -> list[int]:
+        """Where to cut a batch that is much longer than the windows, so that most pairs of slices need not meet."""
+        pieces = 1.0
+        counted = [window.n for window in self.windows if isinstance(window, Rows)]
+        if interleaved and counted:
+            pieces = rows / (2 * max(counted))
+        if times is not None and times.size and self.arrivals.axis is not None:
+            pieces = max(pieces, self.arrivals.axis.windows_between(int(times.min()), int(times.max())) / 2)
+        slices = int(max(1, min(pieces, rows / SLICE)))
+        return [rows * i // slices for i in range(slices + 1)]
+
+    def _apply(
+        self,
+        pushed: Sequence[Pushed | None],
+        counts: np.ndarray,
+        clock: np.ndarray,
+        interleaved: bool,
+        first: int,
+    ) -> Outcome:
+        """Store and probe. All rows of a push are in the payload before the first probe: a residual may need any of them."""
+        before = (self.arrivals.counts, self.arrivals.clock)
+        late = {k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None}
+        outcome = Outcome(Matches(), late)
+        rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
+        try:
+            for k, mine in enumerate(pushed):
+                if mine is not None:
+                    self._payload(k).append(mine.batch)
+            self.arrivals.commit(counts, clock)
+            if interleaved:
+                self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
+                self._run(
+                    [*self._probes(pushed, 0, outcome.matches), *self._probes(pushed, 1, outcome.matches)],
+                    rows,
+                )
+            else:
+                for k in (first, 1 - first):
+                    self._run(
+                        [*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows
+                    )
+            self._learn(pushed, outcome.matches)
+            if self.plan is None:
+                self._note_latest(pushed)
+        except BaseException:
+            self._undo(pushed, before)
+            raise
+        self._settle(outcome.matches)
+        return self._done(outcome)
+
+    def _done(self, outcome: Outcome, moved: Sequence[int] = (0, 1)) -> Outcome:
+        """What follows every push: keep hold of the rows that it found, drop what is over, think again of the plan."""
+        outcome.chunks = self._chunks()
+        for k in moved:
+            self._expire(k)
+        if (
+            self._replans
+            and self.condition is not None
+            and int(min(self.arrivals.counts)) >= self._replans[0]
+        ):
+            self._replans.pop(0)
+            self._make_plan(self._shares())
+        return outcome
+
+    def _note_latest(self, pushed: Sequence[Pushed | None]) -> None:
+        axis = self.arrivals.axis
+        for k, mine in enumerate(pushed):
+            if (
+                axis is not None
+                and mine is not None
+                and mine.arrived.times is not None
+                and mine.batch.num_rows
+            ):
+                newest = int(mine.arrived.times.argmax())
+                if self._latest[k] is None or mine.arrived.times[newest] >= self.arrivals.clock[k]:
+                    self._latest[k] = mine.batch.column(axis.columns[k]).slice(newest, 1)
+
+    def _undo(self, pushed: Sequence[Pushed | None], before: tuple[np.ndarray, np.ndarray]) -> None:
+        self.arrivals.commit(*before)
+        for k, mine in enumerate(pushed):
+            if mine is not None:
+                self._payload(k).drop_from(mine.first)
+        if self.plan is not None:
+            self.rebuild()
+
+    def _run(self, tasks: list[Task], rows: int) -> None:
+        self.pool.run(tasks, parallel=rows >= PARALLEL)
+
+    def _learn(self, pushed: Sequence[Pushed | None], matches: Matches) -> None:
+        """Remember what the streams are like, for choosing indexes and sub-window sizes."""
+        rows = [0 if mine is None else mine.batch.num_rows for mine in pushed]
+        for k in (0, 1):
+            if rows[k]:
+                self.habits[k].learn("batch", rows[k])
+            if rows[1 - k]:
+                self.habits[k].learn("probes", rows[1 - k])
+                chains = max(1, len(self.chains[k].subwindows))
+                self.habits[k].learn("matches", (matches.count / sum(rows) + 0.01) / chains)
+
+    # ---- store --------------------------------------------------------------------------------------------------
+
+    def _inserts(self, pushed: Sequence[Pushed | None], k: int, in_turn: bool) -> list[Task]:
+        mine = pushed[k]
+        if mine is None or not mine.batch.num_rows:
+            return []
+        blocks = [block for block, _ in mine.parts] or [
+            bare_block(mine.batch, mine.first, mine.arrived.times)
+        ]
+        window = self.windows[k]
+        if in_turn and isinstance(window, Rows) and mine.batch.num_rows > window.n:
+            oldest = mine.first + mine.batch.num_rows - window.n
+            blocks = [out_of_sight(block, oldest - block.first) for block in blocks]
+
+        def insert_all(buffer: PairBuffer) -> None:
+            for block in blocks:
+                self.insert(k, block)
+
+        return [insert_all]
+
+    def insert(self, k: int, block: Block) -> None:
+        """Store a block in its stream's chain."""
+        self.chains[k].insert(block, self._sizes[k], self._makers[k])
+
+    def _subwindow(self, k: int) -> int:
+        """How many rows a new sub-window of stream k is made for."""
+        if self.size is not None:
+            return self.size
+        window = self.windows[k]
+        return subwindow_size(
+            window.n if isinstance(window, Rows) else None, self.chains[k].rows, self.habits[k]
+        )
+
+    def _index(self, k: int, capacity: int, predecessor: Index | Grid | None) -> Index | Grid | None:
+        if self.plan is None:
+            return None
+        if self.layout is not None:
+            return Grid(capacity)
+        return make_index(choose(self.plan.kinds, self.habits[k], capacity), capacity, predecessor)
+
+    # ---- probe --------------------------------------------------------------------------------------------------
+
+    def _probes(self, pushed: Sequence[Pushed | None], k: int, matches: Matches) -> list[Task]:
+        """The tasks that probe the other stream's sub-windows with stream k's new rows."""
+        mine = pushed[k]
+        if mine is None or self.plan is None:
+            return []
+        ranges = self.mode != "pairs" and self.plan.ranges_suffice and self.how.name == "inner"
+        find = self._find_ranges if ranges else self._find_pairs
+        tasks: list[Task] = []
+        for block, validity in mine.parts:
+            if not block.keys.size:
+                continue
+            probe = make_probe(self.plan, self.layout, self.streams[k], block, validity)
+            shares = probe.split(self.pool.cores if probe.rows >= PARALLEL else 1)
+            subwindows = [sub for sub in self.chains[1 - k].subwindows if sub.overlaps(validity)]
+            if ranges and subwindows and isinstance(validity.arrival_lo, int):
+                # Filtering its pairs one by one would cost more than taking the expired rows out of the oldest run.
+                pairs = probe.rows * self.habits[1 - k].matches
+                subwindows[0].trim(validity.arrival_lo, 0.0 if pairs > subwindows[0].count / 4 else 0.5)
+            tasks += [partial(find, sub, share, k, matches) for sub in subwindows for share in shares]
+        return tasks
+
+    def _find_pairs(self, sub: SubWindow, probe: Probe, k: int, matches: Matches, buffer: PairBuffer) -> None:
+        assert self.plan is not None
+        residual = None if self.plan.condition.residual is None else self._residual
+        find_pairs(sub, probe, k, residual, buffer, matches)
+
+    def _find_ranges(
+        self, sub: SubWindow, probe: Probe, k: int, matches: Matches, buffer: PairBuffer
+    ) -> None:
+        find_ranges(sub, probe, k, self.mode == "count", buffer, matches)
+
+    def _residual(self, k: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
+        """Which candidate pairs satisfy what the bands leave open."""
+        assert self.condition is not None
+        sides = (probes, stored) if k == 0 else (stored, probes)
+        rows = [
+            self._payload(i).take(sides[i], self.condition.residual_columns[self.streams[i]]) for i in (0, 1)
+        ]
+        return self.condition.holds(rows[0], rows[1])
+
+    # ---- after the probes ---------------------------------------------------------------------------------------
+
+    def _settle(self, matches: Matches) -> None:
+        """Turn pairs into what the join type asks for."""
+        how = self.how
+        if how.name == "inner":
+            return
+        columns = matches.columns()
+        if how.semi is not None:
+            matches.pairs = [alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi]))]
+            return
+        for k in how.unmatched:
+            note_matches(self.chains[k], columns[k])
+        if not how.pairs:
+            matches.pairs = []
+        for k in how.unmatched:
+            matches.pairs.append(alone(k, sweep(self.chains[k], *self.arrivals.gone_before(k))))
+
+    def _expire(self, k: int) -> None:
+        chain, payload = self.chains[k], self.payload[k]
+        if chain.expire(*self.arrivals.gone_before(k)) and payload is not None:
+            payload.drop_before(chain.first)
+
+    def finish(self) -> Outcome:
+        """The streams have ended: every row that waits for a partner is emitted, and everything is forgotten."""
+        outcome = Outcome(Matches(), chunks=self._chunks())
+        for k in self.how.unmatched:
+            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP)))
+        for k in (0, 1):
+            self.chains[k].expire(TOP, TOP)
+            payload = self.payload[k]
+            if payload is not None:
+                payload.drop_before(payload.end)
+        self.pool.close()
+        return outcome
+
+    def _chunks(self) -> list[Chunks | None]:
+        return [None if payload is None else payload.chunks for payload in self.payload]
+
+    # ---- state --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """The numbers that, with the stored rows, are the whole state."""
+        return {
+            "counts": self.arrivals.counts.tolist(),
+            "clock": self.arrivals.clock.tolist(),
+            "subwindows": [[[sub.base, sub.end] for sub in chain.subwindows] for chain in self.chains],
+            "replans": self._replans,
+            "shares": {} if self.plan is None else self.plan.selectivity,
+        }
+
+    def stored_rows(self) -> dict[int, pa.Table]:
+        """The rows of each stream's sub-windows, with a last column that tells which need no more attention."""
+        tables = {}
+        for k, payload in enumerate(self.payload):
+            if payload is None:
+                continue
+            parts = [payload.rows_between(payload.end, payload.end)]
+            flags = [np.empty(0, np.bool_)]
+            for sub in self.chains[k].subwindows:
+                parts.append(payload.rows_between(sub.base, sub.end))
+                flags.append(np.zeros(sub.count, np.bool_) if sub.done is None else sub.done[: sub.count])
+            tables[k] = pa.Table.from_batches(parts).append_column(DONE, pa.array(np.concatenate(flags)))
+        return tables
+
+    def restore(self, numbers: dict[str, Any], tables: dict[int, pa.Table]) -> None:
+        """Take on a saved state."""
+        self.arrivals.commit(np.array(numbers["counts"]), np.array(numbers["clock"]))
+        self._replans = list(numbers["replans"])
+        self.plan = None  # sub-windows are filled first, and indexed once all rows are there
+        for k, table in tables.items():
+            payload = self._payload(k)
+            chain = self.chains[k] = self._new_chain(k, 0)
+            payload.end = chain.dropped = int(self.arrivals.counts[k])
+            taken = 0
+            for base, end in numbers["subwindows"][k]:
+                rows = table.slice(taken, end - base)
+                taken += end - base
+                batch = one_batch(rows.drop_columns([DONE]))
+                payload.end = base
+                payload.append(batch)
+                chain.insert(
+                    bare_block(batch, base, self._times(k, batch)), partial(int, end - base), _no_index
+                )
+                done = chain.subwindows[-1].done
+                if done is not None:
+                    done[:] = rows.column(DONE).to_numpy()
+        if self.condition is not None:
+            self._make_plan(numbers["shares"])
+
+
+def _no_index(capacity: int, predecessor: Index | Grid | None) -> None:
+    """For sub-windows whose rows are indexed later, by ``rebuild``."""

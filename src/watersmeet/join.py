@@ -1,0 +1,354 @@
+"""``StreamJoin``: what users write. Names, SQL texts and options outside; arrival numbers and the join core inside."""
+
+import time
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.arrival import interleaving
+from watersmeet.batch import to_batch
+from watersmeet.clock import BOTTOM, TimeAxis, time_domain
+from watersmeet.condition import Condition
+from watersmeet.core import JoinCore, Outcome
+from watersmeet.errors import OptionError, SchemaError, StateError
+from watersmeet.explain import explain
+from watersmeet.expression.select import Select
+from watersmeet.outer import join_type
+from watersmeet.plan import INDEXES
+from watersmeet.result import Gatherer, Result
+from watersmeet.state import (
+    read_state,
+    schema_from_json,
+    schema_to_json,
+    window_from_json,
+    window_to_json,
+    write_state,
+)
+from watersmeet.window import Range, Rows, Unbounded, Window
+
+MODES = ("pairs", "count", "ranges")
+
+
+class StreamJoin:
+    """A join of two live streams within sliding windows, on any condition.
+
+    >>> import numpy as np
+    >>> join = StreamJoin("r.x BETWEEN s.a - 1 AND s.a + 1", r=Rows(1000), s=Rows(1000))
+    >>> result = join.push(r={"x": np.array([1, 5, 9])}, s={"a": np.array([2, 9])})
+    >>> result.count
+    2
+    >>> result.to_arrow().to_pydict()
+    {'x': [1, 9], 'a': [2, 9]}
+
+    ``windows={"r": ..., "s": ...}`` does the same as the keywords, for stream names that clash with an option.
+    """
+
+    def __init__(
+        self,
+        condition: str,
+        *,
+        windows: Mapping[str, Window] | None = None,
+        how: str = "inner",
+        select: str = "*",
+        index: str = "auto",
+        cores: int = 1,
+        result: str = "pairs",
+        schemas: Mapping[str, Any] | None = None,
+        subwindow: int | None = None,
+        **streams: Window,
+    ) -> None:
+        named = _named_windows(windows, streams)
+        self.streams = tuple(named)
+        self.windows = dict(named)
+        self.options = _checked_options(
+            condition=condition,
+            how=how,
+            select=select,
+            index=index,
+            cores=cores,
+            result=result,
+            subwindow=subwindow,
+        )
+        self._condition = Condition(condition)
+        self._how = join_type(how)
+        self._select = Select(select)
+        self._schemas: list[pa.Schema | None] = [None, None]
+        self._gatherer = Gatherer(self.streams, self._schemas, None, result)
+        self._core = JoinCore(self.streams, list(named.values()), self._how, index, result, cores, subwindow)
+        self._late = [0, 0]
+        self._results = self._pushes = 0
+        self._seconds = 0.0
+        self._finished = False
+        if schemas is not None:
+            self._adopt(self._given(schemas))
+
+    # ---- streams in ---------------------------------------------------------------------------------------------
+
+    def push(self, *, order: Any = None, **batches: Any) -> Result:
+        """Let rows arrive, and get every result that they complete.
+
+        Within one call the rows of the streams arrive in keyword order, unless ``order`` gives the interleaving: a sequence of
+        stream names, one per row, or the name of a time column to merge by. A batch that is refused is refused whole, with the
+        others of the same call: the join goes on as if nothing had been pushed.
+        """
+        started = time.perf_counter()
+        if self._finished:
+            raise StateError(
+                "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
+            )
+        given = [self._place(name) for name in batches]
+        arrows: list[pa.RecordBatch | None] = [None, None]
+        for k, data in zip(given, batches.values(), strict=True):
+            arrows[k] = to_batch(data, self.streams[k], self._schemas[k])
+        if None in self._schemas:
+            fresh = [
+                batch.schema if batch is not None and self._schemas[k] is None else None
+                for k, batch in enumerate(arrows)
+            ]
+            if fresh != [None, None]:
+                return self._first_push(arrows, fresh, order, given, started)
+        return self._push(arrows, order, given, started)
+
+    def _first_push(
+        self,
+        arrows: list[pa.RecordBatch | None],
+        fresh: list[pa.Schema | None],
+        order: Any,
+        given: list[int],
+        started: float,
+    ) -> Result:
+        """A push that brings a schema: should it be refused, the schema is forgotten again."""
+        before = self._core, self._schemas, self._gatherer
+        empty = all(count == 0 for count in self._core.arrivals.counts)
+        try:
+            self._adopt(fresh)
+            return self._push(arrows, order, given, started)
+        except Exception:
+            if empty:
+                core, self._schemas, self._gatherer = before
+                self._core = JoinCore(
+                    core.streams, core.windows, core.how, core.index, core.mode, core.pool.cores, core.size
+                )
+                known, self._schemas = self._schemas, [None, None]
+                self._adopt(known)
+            raise
+
+    def _push(
+        self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
+    ) -> Result:
+        sequence = None if order is None else self._sequence(order, arrows)
+        outcome = self._core.push(arrows, sequence, given[0] if given else 0)
+        self._pushes += 1
+        return self._result(outcome, started)
+
+    def _place(self, name: str) -> int:
+        if name not in self.streams:
+            raise OptionError(
+                f"push() takes the streams {self.streams[0]!r} and {self.streams[1]!r}, and order=; got {name!r}"
+            )
+        return self.streams.index(name)
+
+    def _sequence(self, order: Any, arrows: Sequence[pa.RecordBatch | None]) -> np.ndarray:
+        sizes = [0 if batch is None else batch.num_rows for batch in arrows]
+        codes: list[np.ndarray | None] = [None, None]
+        if isinstance(order, str):
+            codes = self._order_codes(order, arrows)
+        return interleaving(order, self.streams, sizes, codes)
+
+    def _order_codes(self, column: str, arrows: Sequence[pa.RecordBatch | None]) -> list[np.ndarray | None]:
+        """Codes of the column to merge by; the column must be in both streams."""
+        types = []
+        for stream, schema in zip(self.streams, self._schemas, strict=True):
+            if schema is not None and schema.get_field_index(column) < 0:
+                raise OptionError(
+                    f"order= must be stream names, one per row, or a time column of both streams; got {column!r}, which "
+                    f"stream {stream!r} does not have: its columns are {', '.join(schema.names)}"
+                )
+            if schema is not None:
+                types.append(schema.field(column).type)
+        domain = time_domain(types[0], types[-1])
+        if domain is None:
+            raise OptionError(
+                f"order={column!r} must have comparable types in both streams; got {types[0]} and {types[-1]}"
+            )
+        codes: list[np.ndarray | None] = []
+        for stream, batch in zip(self.streams, arrows, strict=True):
+            if batch is None:
+                codes.append(np.empty(0, np.int64))
+                continue
+            values, valid = domain.codes(batch.column(batch.schema.get_field_index(column)))
+            if valid is not None:
+                row = int(np.flatnonzero(~valid)[0])
+                raise OptionError(
+                    f"order={column!r} must not be null; got null in row {row} of the batch of stream {stream!r}"
+                )
+            codes.append(values)
+        return codes
+
+    def finish(self) -> Result:
+        """End the streams: rows that still wait for a partner are emitted, and the state is given back."""
+        started = time.perf_counter()
+        if self._finished:
+            raise StateError("finish() must be called once; got a second call")
+        outcome = self._core.finish()
+        self._finished = True
+        return self._result(outcome, started)
+
+    # ---- schemas ------------------------------------------------------------------------------------------------
+
+    def _given(self, schemas: Mapping[str, Any]) -> list[pa.Schema | None]:
+        listed: list[pa.Schema | None] = [None, None]
+        for name, schema in schemas.items():
+            if name not in self.streams:
+                raise OptionError(
+                    f"schemas= must name the streams {', '.join(map(repr, self.streams))}; got {name!r}"
+                )
+            try:
+                listed[self.streams.index(name)] = (
+                    schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+                )
+            except (TypeError, ValueError, pa.ArrowException) as error:
+                raise SchemaError(
+                    f"the schema of stream {name!r} must be an Arrow schema; got {schema!r}: {error}"
+                ) from error
+        return listed
+
+    def _adopt(self, fresh: Sequence[pa.Schema | None]) -> None:
+        """Take on schemas that were not known before; with both known, bind condition and select list."""
+        schemas = [new if new is not None else old for new, old in zip(fresh, self._schemas, strict=True)]
+        windows = list(self.windows.values())
+        axis = None
+        if any(
+            isinstance(window, Range) and schema is not None
+            for window, schema in zip(windows, schemas, strict=True)
+        ):
+            axis = TimeAxis(self.streams, windows, schemas)
+        bound = select = None
+        if schemas[0] is not None and schemas[1] is not None:
+            both = dict(zip(self.streams, schemas, strict=True))
+            bound = self._condition.bind(both)
+            select = self._select.bind(
+                both, list(self.streams) if self._how.one_sided is None else [self._kept_stream()]
+            )
+        self._core.open(fresh, axis)
+        self._schemas = schemas
+        self._gatherer = Gatherer(self.streams, schemas, select, self.options["result"])
+        if bound is not None and select is not None:
+            self._core.bind(bound, [self._needed(k, bound.columns, select.columns) for k in (0, 1)])
+
+    def _kept_stream(self) -> str:
+        assert self._how.one_sided is not None
+        return self.streams[self._how.one_sided]
+
+    def _needed(self, k: int, *uses: Mapping[str, Sequence[str]]) -> list[str]:
+        """The columns of stream k that must be kept; at least one, so that rows can be counted."""
+        stream, window, schema = self.streams[k], self.windows[self.streams[k]], self._schemas[k]
+        assert schema is not None
+        needed = {name for use in uses for name in use.get(stream, ())}
+        if isinstance(window, Range):
+            needed.add(window.time)
+        return [name for name in schema.names if name in needed] or schema.names[:1]
+
+    # ---- results out --------------------------------------------------------------------------------------------
+
+    def _result(self, outcome: Outcome, started: float) -> Result:
+        late = {}
+        for k, batch in outcome.late.items():
+            self._late[k] += batch.num_rows
+            late[self.streams[k]] = batch
+        result = Result(self._gatherer, outcome.matches, outcome.chunks, late)
+        self._results += result.count
+        self._seconds += time.perf_counter() - started
+        return result
+
+    def explain(self) -> str:
+        """How the join finds its pairs: condition, driver, index, windows, sub-windows, what is checked when."""
+        return explain(self._core, self.options)
+
+    def stats(self) -> dict[str, Any]:
+        """Rows, bytes, sub-windows, late rows and rates, as of now."""
+        arrivals, streams = self._core.arrivals, {}
+        for k, name in enumerate(self.streams):
+            chain, payload = self._core.chains[k], self._core.payload[k]
+            index_bytes, payload_bytes = chain.nbytes, 0 if payload is None else payload.nbytes
+            streams[name] = {
+                "rows": chain.rows, "arrived": int(arrivals.counts[k]), "late": self._late[k], "subwindows": len(chain.subwindows),
+                "indexes": [sub.index.name for sub in chain.subwindows if sub.index is not None],
+                "index_bytes": index_bytes, "payload_bytes": payload_bytes, "bytes": index_bytes + payload_bytes,
+            }  # fmt: skip
+        arrived = int(arrivals.counts.sum())
+        axis, watermark = arrivals.axis, arrivals.watermark
+        return {
+            "streams": streams, "results": self._results, "pushes": self._pushes, "seconds": self._seconds,
+            "rows_per_second": arrived / self._seconds if self._seconds else 0.0,
+            "watermark": None if axis is None or watermark == BOTTOM else axis.value(watermark),
+        }  # fmt: skip
+
+    # ---- state --------------------------------------------------------------------------------------------------
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Write the whole state to a directory; ``StreamJoin.load`` goes on from there, exactly."""
+        header = {
+            "options": self.options,
+            "windows": {name: window_to_json(window) for name, window in self.windows.items()},
+            "schemas": [schema_to_json(schema) for schema in self._schemas],
+            "core": self._core.snapshot(),
+            "counters": [self._late, self._results, self._pushes, self._seconds, self._finished],
+        }
+        write_state(
+            directory, header, {self.streams[k]: table for k, table in self._core.stored_rows().items()}
+        )
+
+    @classmethod
+    def load(cls, directory: str | PathLike[str]) -> "StreamJoin":
+        """The join that was saved in ``directory``. A damaged or missing file is refused by name."""
+        header, tables = read_state(directory)
+        windows = {name: window_from_json(window) for name, window in header["windows"].items()}
+        join = cls(windows=windows, **header["options"])
+        join._adopt([schema_from_json(schema) for schema in header["schemas"]])
+        join._core.restore(
+            header["core"], {join.streams.index(name): table for name, table in tables.items()}
+        )
+        join._late, join._results, join._pushes, join._seconds, join._finished = header["counters"]
+        return join
+
+
+def _named_windows(windows: Mapping[str, Window] | None, streams: Mapping[str, Window]) -> dict[str, Window]:
+    named = {**(windows or {}), **streams}
+    if windows and streams:
+        raise OptionError(
+            "windows are given by windows= or by one keyword per stream; got both; use one of them"
+        )
+    if len(named) != 2:
+        raise OptionError(
+            f"a StreamJoin must have two streams, each with its window, such as r=Rows(1000), s=Rows(1000); got {len(named)}: "
+            f"{', '.join(named) or 'none'}"
+        )
+    for name, window in named.items():
+        if not isinstance(window, Rows | Range | Unbounded):
+            raise OptionError(
+                f"the window of stream {name!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {window!r}"
+                + ("" if windows else "; an unknown option is taken for a stream")
+            )
+    return named
+
+
+def _checked_options(**options: Any) -> dict[str, Any]:
+    if not isinstance(options["condition"], str):
+        raise OptionError(f"the condition must be SQL text; got {options['condition']!r}")
+    if not isinstance(options["select"], str):
+        raise OptionError(f"select= must be a SQL select list; got {options['select']!r}")
+    join_type(options["how"])
+    for name, allowed in (("index", INDEXES), ("result", MODES)):
+        if options[name] not in allowed:
+            raise OptionError(f"{name}= must be one of {', '.join(allowed)}; got {options[name]!r}")
+    for name, optional in (("cores", False), ("subwindow", True)):
+        value = options[name]
+        if optional and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise OptionError(f"{name}= must be a whole number of at least 1; got {value!r}")
+    return options

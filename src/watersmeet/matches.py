@@ -1,0 +1,67 @@
+"""What a push found, as numbers: pairs of arrival numbers, counts, or ranges over sorted runs. Payload is gathered later, if at all."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+NOBODY = -1
+_EMPTY = np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class RangeRecords:
+    """For each probing row of ``side``: its matches are ``run[start:end]``, arrival numbers of the other stream."""
+
+    side: int
+    probe: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    rows: np.ndarray  # offsets in key order; run = base + rows
+    base: int
+
+    @property
+    def count(self) -> int:
+        return int((self.end - self.start).sum(dtype=np.int64))
+
+    def arrivals(self) -> np.ndarray:
+        """The run: arrival numbers in key order."""
+        return self.rows.astype(np.int64) + self.base
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """(left, right) arrival numbers, written out."""
+        lengths = (self.end - self.start).astype(np.int64)
+        probes = np.repeat(self.probe, lengths)
+        before = np.cumsum(lengths) - lengths
+        places = np.arange(probes.size) - np.repeat(before - self.start, lengths)
+        stored = self.arrivals()[places]
+        return (probes, stored) if self.side == 0 else (stored, probes)
+
+
+@dataclass(slots=True)
+class Matches:
+    """The results of one push. Tasks on several threads add to it: a list's append is atomic."""
+
+    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # (left, right) arrival numbers
+    ranges: list[RangeRecords] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)  # matches that were only counted
+
+    def add(self, side: int, probes: np.ndarray, stored: np.ndarray) -> None:
+        self.pairs.append((probes, stored) if side == 0 else (stored, probes))
+
+    @property
+    def count(self) -> int:
+        found = sum(self.counts)
+        for left, _ in self.pairs:
+            found += left.size
+        for records in self.ranges:
+            found += records.count
+        return found
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """All pairs as two columns."""
+        parts = self.pairs + [records.pairs() for records in self.ranges]
+        if not parts:
+            return _EMPTY, _EMPTY
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([left for left, _ in parts]), np.concatenate([right for _, right in parts])

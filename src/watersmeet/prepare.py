@@ -1,0 +1,79 @@
+"""A batch made ready, once: keys and codes computed, sorted by the driving key; as a block to store, and as a probe."""
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.arrival import Validity
+from watersmeet.chain import Block, Probe
+from watersmeet.index.grid import CellLayout
+from watersmeet.kernels.sort import sort_keys
+from watersmeet.plan import Plan, all_valid
+
+_NO_KEYS = np.empty(0, np.int64)
+_NO_ROWS = np.empty(0, np.int32)
+
+
+def bare_block(batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
+    """A block of rows that cannot be indexed yet, because the condition is not bound."""
+    return Block(first, batch.num_rows, _NO_KEYS, _NO_ROWS, [], times)
+
+
+def prepare_block(
+    plan: Plan,
+    layout: CellLayout | None,
+    stream: str,
+    batch: pa.RecordBatch,
+    first: int,
+    times: np.ndarray | None,
+) -> Block:
+    """Keys and codes of a batch. Rows that cannot match (a NULL key, a failed filter) get no key."""
+    keys, valid = plan.driver.keys(stream, batch)
+    masks = [valid, plan.condition.passes(stream, batch)]
+    codes = []
+    for band in plan.checks:
+        band_codes, band_valid = band.keys(stream, batch)
+        codes.append(band_codes)
+        masks.append(band_valid)
+    if plan.cells is not None:
+        others, other_valid = plan.cells[1].keys(stream, batch)
+        masks.append(other_valid)
+    mask = all_valid(masks)
+    rows = None if mask is None else np.flatnonzero(mask).astype(np.int32)
+    if rows is not None:
+        keys = keys[rows]
+    cells = None
+    if layout is not None:
+        others = others if rows is None else others[rows]
+        located, order = sort_keys(layout.locate(keys, others))
+        cells = (keys[order], others[order])
+        keys = located
+    else:
+        keys, order = sort_keys(keys)
+    return Block(first, batch.num_rows, keys, order if rows is None else rows[order], codes, times, cells)
+
+
+def make_probe(plan: Plan, layout: CellLayout | None, stream: str, block: Block, validity: Validity) -> Probe:
+    """The bounds that a block's rows put on the other stream's keys and codes."""
+    checks = [band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=True)]
+    if layout is not None:
+        assert block.cells is not None
+        return Probe(block.first, [], checks, validity, layout.bounds(stream, block.rows, *block.cells))
+    intervals = [_in_order(lo, hi, block.rows) for lo, hi in plan.driver.bounds(stream, block.keys)]
+    return Probe(block.first, intervals, checks, validity)
+
+
+def _in_order(lo: np.ndarray, hi: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Without the probes that match nothing, if there are any at the ends, where int64 leaves no room to keep them in order."""
+    if lo.size and (lo[0] > hi[0] or lo[-1] > hi[-1]):
+        some = lo <= hi
+        return lo[some], hi[some], rows[some]
+    return lo, hi, rows
+
+
+def out_of_sight(block: Block, hidden: int) -> Block:
+    """The block without the keys of its first ``hidden`` rows: they leave their window before another row can see them."""
+    seen: np.ndarray = block.rows >= hidden
+    cells = None if block.cells is None else (block.cells[0][seen], block.cells[1][seen])
+    return Block(
+        block.first, block.count, block.keys[seen], block.rows[seen], block.codes, block.times, cells
+    )

@@ -1,0 +1,142 @@
+"""What a push gives back: numbers at once, rows on demand.
+
+A result holds arrival numbers and the immutable chunks its rows lie in. Payload is gathered when it is asked for, once; that works
+also after the rows have left their windows.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import ResultError
+from watersmeet.expression.select import BoundSelect
+from watersmeet.matches import Matches
+from watersmeet.payload import Chunks
+
+
+class Gatherer:
+    """Rows from arrival numbers: what a join's results share."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        schemas: Sequence[pa.Schema | None],
+        select: BoundSelect | None,
+        mode: str,
+    ) -> None:
+        self.streams, self.schemas, self.select, self.mode = tuple(streams), tuple(schemas), select, mode
+
+    def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
+        """The select list's columns for the pairs with these (left, right) arrival numbers."""
+        select = self.select
+        if select is None:
+            missing = [
+                name for name, schema in zip(self.streams, self.schemas, strict=True) if schema is None
+            ]
+            raise ResultError(
+                f"rows can be given out once the schema of {' and '.join(map(repr, missing))} is known; push a batch of it first, "
+                "or give schemas="
+            )
+        columns: dict[tuple[str, str], pa.Array] = {}
+        for stream, schema, stored, wanted in zip(self.streams, self.schemas, chunks, arrivals, strict=True):
+            names = select.columns.get(stream, [])
+            if names and stored is not None and schema is not None:
+                batch = stored.take(wanted, names, schema)
+                columns |= {(stream, name): batch.column(i) for i, name in enumerate(names)}
+        return select.evaluate(columns, arrivals[0].size)
+
+
+class Result:
+    """The pairs that one push has found; lazy.
+
+    ``count``, ``pairs()``, ``to_arrow()``, ``late``; also anything that takes Arrow data (pyarrow, polars, pandas, duckdb) takes a result.
+    """
+
+    def __init__(
+        self,
+        gatherer: Gatherer,
+        matches: Matches,
+        chunks: Sequence[Chunks | None],
+        late: Mapping[str, pa.RecordBatch],
+    ) -> None:
+        self._gatherer, self._matches, self._chunks = gatherer, matches, chunks
+        self._pairs: dict[str, np.ndarray] | None = None
+        self._rows: pa.RecordBatch | None = None
+        self.count = matches.count
+        """How many result rows there are."""
+        self.late = late
+        """Rows refused as late, by stream; a stream without late rows is not in it."""
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __repr__(self) -> str:
+        late = sum(batch.num_rows for batch in self.late.values())
+        return f"<Result of {self.count:,} rows{f', {late:,} late' if late else ''}>"
+
+    def pairs(self) -> dict[str, np.ndarray]:
+        """Arrival numbers of the rows of each pair, by stream; -1 where a row has no partner."""
+        if self._gatherer.mode == "count":
+            raise ResultError(
+                "pairs must be kept to be listed; got result='count', which only counts them; "
+                "make the join with result='pairs' or 'ranges'"
+            )
+        if self._pairs is None:
+            self._pairs = dict(zip(self._gatherer.streams, self._matches.columns(), strict=True))
+        return self._pairs
+
+    def ranges(self) -> list[dict[str, Any]]:
+        """Results as ranges, for ``result="ranges"``: one entry per sorted run that was probed.
+
+        Each has ``stream`` (the probing stream), ``probe`` (arrival numbers), ``start`` and ``end``: the matches of ``probe[i]`` are
+        the other stream's arrival numbers ``run()[start[i]:end[i]]``. ``run`` is written out only when it is called.
+        """
+        if self._gatherer.mode != "ranges":
+            raise ResultError(
+                f"ranges are kept only with result='ranges'; got result={self._gatherer.mode!r}; make the join with result='ranges'"
+            )
+        listed = [
+            {
+                "stream": self._gatherer.streams[r.side],
+                "probe": r.probe,
+                "start": r.start,
+                "end": r.end,
+                "run": r.arrivals,
+            }
+            for r in self._matches.ranges
+        ]
+        # An outer, semi or anti join, or a condition that must be checked pair by pair, gives pairs: each is a range of one.
+        for left, right in self._matches.pairs:
+            place = np.arange(left.size, dtype=np.int64)
+            listed.append(
+                {
+                    "stream": self._gatherer.streams[0],
+                    "probe": left,
+                    "start": place,
+                    "end": place + 1,
+                    "run": lambda run=right: run,
+                }
+            )
+        return listed
+
+    def to_arrow(self) -> pa.Table:
+        """The result rows, with the columns of ``select=``; gathered on the first call."""
+        return pa.Table.from_batches([self._gathered()])
+
+    def _gathered(self) -> pa.RecordBatch:
+        if self._rows is None:
+            self._rows = self._gatherer.rows(self._chunks, list(self.pairs().values()))
+        return self._rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._gathered().schema
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """The result rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()

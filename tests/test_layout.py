@@ -1,0 +1,49 @@
+"""The layering of the package holds, and importing it is light."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from check_imports import MAY_IMPORT, check, reachable  # noqa: E402
+
+
+def test_imports_point_one_way() -> None:
+    assert check(ROOT / "src" / "watersmeet") == []
+
+
+def test_layering_has_no_cycle() -> None:
+    for part, below in MAY_IMPORT.items():
+        assert all(part not in reachable(name, MAY_IMPORT) for name in below), part
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "complaint"),
+    [
+        ("kernels/probe.py", "from watersmeet.chain import Chain", "kernels must not import chain"),
+        ("kernels/probe.py", "from ..chain import Chain", "kernels must not import chain"),
+        ("kernels/probe.py", "from watersmeet import chain", "kernels must not import chain"),
+        ("kernels/probe.py", "def f():\n    import watersmeet.join", "kernels must not import join"),
+        ("chain.py", "import sqlglot", "only in: expression/parse.py"),
+        ("flow.py", "", "no place in the layering"),
+    ],
+)
+def test_an_import_against_the_layering_is_found(
+    tmp_path: Path, path: str, text: str, complaint: str
+) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    (found,) = check(tmp_path)
+    assert complaint in found
+
+
+def test_importing_the_package_does_not_import_the_peers() -> None:
+    heavy = "{'pyspark', 'pathway', 'duckdb', 'polars', 'pandas', 'matplotlib', 'hypothesis'}"
+    program = f"import sys, watersmeet; print(*sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
