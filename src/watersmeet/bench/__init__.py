@@ -1,0 +1,1 @@
+"""Workloads, peers and measurements: one registry of workloads serves the benchmarks and the tests alike."""
