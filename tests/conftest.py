@@ -59,5 +59,5 @@ settings.register_profile(
     "random", deadline=None, max_examples=200, print_blob=True, suppress_health_check=_SLOW
 )
 # "no_jit": a few of the "ci" examples, for kernels that run as plain Python.
-settings.register_profile("no_jit", settings.get_profile("ci"), max_examples=4)
+settings.register_profile("no_jit", settings.get_profile("ci"), max_examples=10)
 settings.load_profile("ci")

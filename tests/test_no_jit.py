@@ -8,28 +8,21 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-SMALL = {
-    "semantics": ["test_semantics.py"],
-    "every index": ["test_join_properties.py", "-k", "every_index or without_partner"],
-    "kernels": [*sorted(path.name for path in TESTS.glob("test_kernel*.py"))],
+SMALL = {  # the tests of single kernels do the same for themselves
+    "joins by hand": ["test_semantics.py"],
+    "properties": ["test_join_properties.py"],
+    "types": ["test_duckdb.py", "-k", "each_type"],
+    "state": ["test_state.py"],
 }
+OPTIONS = ["-q", "-p", "no:cacheprovider", "--hypothesis-profile=no_jit", "-W", "error::RuntimeWarning"]
 
 
-@pytest.mark.parametrize("part", [name for name, files in SMALL.items() if files])
+@pytest.mark.parametrize("part", SMALL)
 def test_everything_holds_without_the_compiler(part: str) -> None:
-    """The same tests in a process of their own, where Numba compiles nothing."""
+    """The same tests in a process of their own, where Numba compiles nothing and a number that wraps is an error."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--hypothesis-profile=no_jit",
-            *SMALL[part],
-        ],
+        [sys.executable, "-m", "pytest", *OPTIONS, *SMALL[part]],
         cwd=TESTS,
         env={**outside, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,

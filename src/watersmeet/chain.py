@@ -316,7 +316,8 @@ class Chain:
         if not old:
             return False
         if not self.timed and old[0].end > arrival:
-            old[0].trim(arrival, 0.5)
+            if 2 * (arrival - old[0].base) > old[0].count:
+                old[0].trim(arrival, 0.5)
             return False
         kept = [sub for sub in old if sub.end > arrival and not (self.timed and sub.max_time < time)]
         if len(kept) == len(old):

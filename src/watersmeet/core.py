@@ -55,10 +55,8 @@ class Outcome:
     """What a push, or the end of the streams, gave."""
 
     matches: Matches
-    late: dict[int, pa.RecordBatch] = field(default_factory=dict)
-    chunks: list[Chunks | None] = field(
-        default_factory=lambda: [None, None]
-    )  # where the rows of the matches lie
+    late: dict[int, pa.RecordBatch]
+    chunks: Sequence[Chunks | None] = ()  # where the rows of the matches lie
 
 
 class JoinCore:
@@ -185,7 +183,7 @@ class JoinCore:
         if self._simple and only is not None and 0 < only.num_rows <= FEW:
             found = self._short.push(first, only)
             if found is not None:
-                return self._done(Outcome(found), (first,))
+                return self._done(Outcome(found, {}), (first,))
         sizes = [0 if batch is None else batch.num_rows for batch in batches]
         times = [self._times(k, batch) for k, batch in enumerate(batches)]
         verdicts, counts, clock = self.arrivals.admit(sizes, times, order, first)
@@ -276,7 +274,8 @@ class JoinCore:
 
     def _done(self, outcome: Outcome, moved: Sequence[int] = (0, 1)) -> Outcome:
         """What follows every push: keep hold of the rows that it found, drop what is over, think again of the plan."""
-        outcome.chunks = self._chunks()
+        left, right = self.payload
+        outcome.chunks = (None if left is None else left.chunks, None if right is None else right.chunks)
         for k in moved:
             self._expire(k)
         if (
@@ -425,12 +424,14 @@ class JoinCore:
 
     def _expire(self, k: int) -> None:
         chain, payload = self.chains[k], self.payload[k]
-        if chain.expire(*self.arrivals.gone_before(k)) and payload is not None:
+        if chain.subwindows and chain.expire(*self.arrivals.gone_before(k)) and payload is not None:
             payload.drop_before(chain.first)
 
     def finish(self) -> Outcome:
         """The streams have ended: every row that waits for a partner is emitted, and everything is forgotten."""
-        outcome = Outcome(Matches(), chunks=self._chunks())
+        outcome = Outcome(
+            Matches(), {}, [None if payload is None else payload.chunks for payload in self.payload]
+        )
         for k in self.how.unmatched:
             outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP)))
         for k in (0, 1):
@@ -440,9 +441,6 @@ class JoinCore:
                 payload.drop_before(payload.end)
         self.pool.close()
         return outcome
-
-    def _chunks(self) -> list[Chunks | None]:
-        return [None if payload is None else payload.chunks for payload in self.payload]
 
     # ---- state --------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class StreamJoin:
         named = _named_windows(windows, streams)
         self.streams = tuple(named)
         self.windows = dict(named)
+        self._places = {name: k for k, name in enumerate(named)}
         self.options = _checked_options(
             condition=condition,
             how=how,
@@ -76,6 +77,7 @@ class StreamJoin:
         self._how = join_type(how)
         self._select = Select(select)
         self._schemas: list[pa.Schema | None] = [None, None]
+        self._bound = False  # whether both schemas are known
         self._gatherer = Gatherer(self.streams, self._schemas, None, result)
         self._core = JoinCore(self.streams, list(named.values()), self._how, index, result, cores, subwindow)
         self._late = [0, 0]
@@ -99,11 +101,13 @@ class StreamJoin:
             raise StateError(
                 "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
             )
-        given = [self._place(name) for name in batches]
+        given: list[int] = []
         arrows: list[pa.RecordBatch | None] = [None, None]
-        for k, data in zip(given, batches.values(), strict=True):
-            arrows[k] = to_batch(data, self.streams[k], self._schemas[k])
-        if None in self._schemas:
+        for name, data in batches.items():
+            k = self._place(name)
+            given.append(k)
+            arrows[k] = to_batch(data, name, self._schemas[k])
+        if not self._bound:
             fresh = [
                 batch.schema if batch is not None and self._schemas[k] is None else None
                 for k, batch in enumerate(arrows)
@@ -129,6 +133,7 @@ class StreamJoin:
         except Exception:
             if empty:
                 core, self._schemas, self._gatherer = before
+                self._bound = False
                 self._core = JoinCore(
                     core.streams, core.windows, core.how, core.index, core.mode, core.pool.cores, core.size
                 )
@@ -145,11 +150,12 @@ class StreamJoin:
         return self._result(outcome, started)
 
     def _place(self, name: str) -> int:
-        if name not in self.streams:
+        place = self._places.get(name)
+        if place is None:
             raise OptionError(
                 f"push() takes the streams {self.streams[0]!r} and {self.streams[1]!r}, and order=; got {name!r}"
             )
-        return self.streams.index(name)
+        return place
 
     def _sequence(self, order: Any, arrows: Sequence[pa.RecordBatch | None]) -> np.ndarray:
         sizes = [0 if batch is None else batch.num_rows for batch in arrows]
@@ -236,6 +242,7 @@ class StreamJoin:
         self._core.open(fresh, axis)
         self._schemas = schemas
         self._gatherer = Gatherer(self.streams, schemas, select, self.options["result"])
+        self._bound = bound is not None
         if bound is not None and select is not None:
             self._core.bind(bound, [self._needed(k, bound.columns, select.columns) for k in (0, 1)])
 

@@ -83,15 +83,35 @@ class ShortWay:
             return None
         payload.append(batch if len(payload.columns) == batch.num_columns else batch.select(payload.columns))
         arrivals.counts[k] += keys.size
-        core.insert(k, Block(first, keys.size, keys, rows, [], None))
-        core.habits[k].learn("batch", keys.size)
-        core.habits[1 - k].learn("probes", keys.size)
+        self._store(k, keys, rows, first)
+        if core.habits[k].batch != keys.size or core.habits[1 - k].probes != keys.size:
+            core.habits[k].learn("batch", keys.size)
+            core.habits[1 - k].learn("probes", keys.size)
         matches = Matches()
         if n and core.mode == "count":
             matches.counts.append(n)
         elif n:
             matches.add(k, rows[self._probes[:n]] + np.int64(first), self._stored[:n].copy())
         return matches
+
+    def _store(self, k: int, keys: np.ndarray, rows: np.ndarray, first: int) -> None:
+        """Into the insertion buffer where there is room, else as any other block."""
+        chain = self.core.chains[k]
+        newest = chain.subwindows[-1] if chain.subwindows else None
+        index = None if newest is None else newest.index
+        size = keys.size
+        if type(index) is BISort and newest is not None and newest.end == first:
+            start = index.buffered
+            if start + size <= index.buffer_keys.size and newest.count + size <= newest.capacity:
+                if size == 1:
+                    index.buffer_keys[start], index.buffer_rows[start] = keys[0], newest.count
+                else:
+                    index.buffer_keys[start : start + size] = keys
+                    index.buffer_rows[start : start + size] = rows + np.int32(newest.count)
+                index.buffered = start + size
+                newest.count += size
+                return
+        self.core.insert(k, Block(first, size, keys, rows, [], None))
 
     def _probe(self, k: int, lo: np.ndarray, hi: np.ndarray) -> int:
         """Fill the scratch arrays with pairs of the probes and stream k's rows; more than ROOM: the long way is needed."""
