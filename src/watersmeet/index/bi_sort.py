@@ -86,8 +86,8 @@ class BISort:
         """The candidates in the insertion buffer alone."""
         if self.buffered:
             keys, rows, used = self.buffer_keys, self.buffer_rows, self.buffered
-            state = np.zeros(2, np.int64)
-            while state[0] < lo.size:
+            state = np.zeros(3, np.int64)
+            while state[0] < used:
                 yield list_pairs(keys, rows, used, lo, hi, probes, state, buffer.probe, buffer.row)
 
     def ranges(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

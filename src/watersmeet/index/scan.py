@@ -26,8 +26,8 @@ class Scan:
         self.used = end
 
     def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
-        state = np.zeros(2, np.int64)
-        while state[0] < lo.size:
+        state = np.zeros(3, np.int64)
+        while state[0] < self.used:
             yield list_pairs(self.keys, self.rows, self.used, lo, hi, probes, state, buffer.probe, buffer.row)
 
     def seal(self) -> None:

@@ -1,0 +1,28 @@
+"""The examples in README and docs run, and give what the page says."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path) -> list[tuple[str, str | None]]:
+    """Python blocks, each with the plain block right behind it: its output."""
+    found = re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", page.read_text(), re.DOTALL)
+    return [(code, output or None) for code, output in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_example_runs_and_prints_what_the_page_shows(page: Path) -> None:
+    names: dict[str, object] = {}
+    for code, output in blocks(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, page.name, "exec"), names)
+        if output is not None:
+            assert printed.getvalue() == output
