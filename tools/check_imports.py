@@ -41,8 +41,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # what users see
     "result": ("core",),
     "state": ("core",),
+    "snapshot": ("core",),
     "explain": ("core",),
-    "join": ("result", "state", "explain"),
+    "join": ("result", "state", "snapshot", "explain"),
     "bench": ("join",),
     "demo": ("bench",),
     "cli": ("bench", "demo"),

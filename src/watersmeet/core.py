@@ -7,14 +7,11 @@ the same, the push is undone: rows are the state, so the chains are rebuilt from
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.arrival import Arrivals, Arrived, Validity
-from watersmeet.batch import one_batch
 from watersmeet.chain import Block, Chain, Probe, SubWindow
 from watersmeet.clock import TOP, TimeAxis
 from watersmeet.condition import BoundCondition
@@ -26,15 +23,13 @@ from watersmeet.outer import How, alone, note_matches, sweep
 from watersmeet.payload import Chunks, Payload
 from watersmeet.plan import Plan, estimate, make_plan
 from watersmeet.pool import Pool, Task
-from watersmeet.prepare import bare_block, make_probe, out_of_sight, prepare_block
+from watersmeet.prepare import SLICE, bare_block, make_probe, out_of_sight, prepare_block, slices
 from watersmeet.probing import find_pairs, find_ranges
 from watersmeet.short import FEW, ShortWay, is_simple
 from watersmeet.window import Rows, Window
 
-SLICE = 4096  # rows: the least that is worth a slice of its own
 PARALLEL = 2048  # rows from which on threads are worth waking
 SAMPLE = 1024  # rows a stream for estimating selectivities
-DONE = "__done"  # the column of flags in a saved state
 REPLAN = (1, SAMPLE)  # the plan is made anew when both streams have first shown this many rows
 
 
@@ -77,7 +72,7 @@ class JoinCore:
         self.pool = Pool(cores)
         self.arrivals = Arrivals(windows)
         self.payload: list[Payload | None] = [None, None]
-        self.chains = [self._new_chain(k, 0) for k in (0, 1)]
+        self.chains = [self.new_chain(k, 0) for k in (0, 1)]
         self.habits = [Habits(), Habits()]
         self.condition: BoundCondition | None = None
         self.plan: Plan | None = None
@@ -86,7 +81,7 @@ class JoinCore:
         self._makers = [partial(self._index, k) for k in (0, 1)]
         self._short = ShortWay(self)
         self._simple = False  # whether a few rows may go the short way
-        self._replans = list(REPLAN)
+        self.replans = list(REPLAN)
         # Until both schemas are known the axis of time may change its unit: then the largest times must be coded anew.
         self._latest: list[pa.Array | None] = [None, None]
 
@@ -113,14 +108,14 @@ class JoinCore:
         self.condition = condition
         for k in (0, 1):
             self._payload(k).keep_columns(columns[k])
-        self._make_plan(self._shares())
+        self.make_plan(self._shares())
 
     def _payload(self, k: int) -> Payload:
         payload = self.payload[k]
         assert payload is not None
         return payload
 
-    def _new_chain(self, k: int, checked: int) -> Chain:
+    def new_chain(self, k: int, checked: int) -> Chain:
         return Chain(checked, self.arrivals.timed(k), self.how.tracks(k), self._long_enough)
 
     def _long_enough(self, sub: SubWindow) -> bool:
@@ -141,7 +136,7 @@ class JoinCore:
             for band in self.condition.bands
         }
 
-    def _make_plan(self, shares: dict[str, float]) -> None:
+    def make_plan(self, shares: dict[str, float]) -> None:
         """Choose the driver by what the streams have shown, and index the stored rows by it."""
         assert self.condition is not None
         window = max(self._window_rows(0), self._window_rows(1))
@@ -166,7 +161,7 @@ class JoinCore:
         assert self.plan is not None
         for k in (0, 1):
             payload, old = self._payload(k), self.chains[k]
-            chain = self.chains[k] = self._new_chain(k, len(self.plan.checks))
+            chain = self.chains[k] = self.new_chain(k, len(self.plan.checks))
             chain.dropped = min(old.first, payload.end)
             for sub in old.subwindows:
                 batch = payload.rows_between(sub.base, min(sub.end, payload.end))
@@ -185,7 +180,7 @@ class JoinCore:
             if found is not None:
                 return self._done(Outcome(found, {}), (first,))
         sizes = [0 if batch is None else batch.num_rows for batch in batches]
-        times = [self._times(k, batch) for k, batch in enumerate(batches)]
+        times = [self.times(k, batch) for k, batch in enumerate(batches)]
         verdicts, counts, clock = self.arrivals.admit(sizes, times, order, first)
         pushed = [
             None if batch is None else self._judged(k, batch, verdicts[k]) for k, batch in enumerate(batches)
@@ -195,7 +190,7 @@ class JoinCore:
             self._run([partial(self._prepare, k, mine, order is not None) for k, mine in judged], sum(sizes))
         return self._apply(pushed, counts, clock, order is not None, first)
 
-    def _times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
+    def times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
         if not self.arrivals.timed(k):
             return None
         if batch is None:
@@ -216,23 +211,11 @@ class JoinCore:
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
         assert self.plan is not None
         arrived, rows = mine.arrived, mine.batch.num_rows
-        edges = self._edges(k, rows, arrived.times, interleaved)
-        for start, stop in pairwise(edges):
+        for start, stop in slices(rows, self.windows, self.arrivals.axis, arrived.times, interleaved):
             batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
             times = None if arrived.times is None else arrived.times[start:stop]
             block = prepare_block(self.plan, self.layout, self.streams[k], batch, mine.first + start, times)
             mine.parts.append((block, arrived.validity.part(start, stop)))
-
-    def _edges(self, k: int, rows: int, times: np.ndarray | None, interleaved: bool) -> list[int]:
-        """Where to cut a batch that is much longer than the windows, so that most pairs of slices need not meet."""
-        pieces = 1.0
-        counted = [window.n for window in self.windows if isinstance(window, Rows)]
-        if interleaved and counted:
-            pieces = rows / (2 * max(counted))
-        if times is not None and times.size and self.arrivals.axis is not None:
-            pieces = max(pieces, self.arrivals.axis.windows_between(int(times.min()), int(times.max())) / 2)
-        slices = int(max(1, min(pieces, rows / SLICE)))
-        return [rows * i // slices for i in range(slices + 1)]
 
     def _apply(
         self,
@@ -264,8 +247,9 @@ class JoinCore:
                         [*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows
                     )
             self._learn(pushed, outcome.matches)
-            if self.plan is None:
-                self._note_latest(pushed)
+            for k, mine in enumerate(pushed):
+                if mine is not None:
+                    self.note_latest(k, mine.batch, mine.arrived.times)
         except BaseException:
             self._undo(pushed, before)
             raise
@@ -278,27 +262,18 @@ class JoinCore:
         outcome.chunks = (None if left is None else left.chunks, None if right is None else right.chunks)
         for k in moved:
             self._expire(k)
-        if (
-            self._replans
-            and self.condition is not None
-            and int(min(self.arrivals.counts)) >= self._replans[0]
-        ):
-            self._replans.pop(0)
-            self._make_plan(self._shares())
+        if self.replans and self.condition is not None and int(min(self.arrivals.counts)) >= self.replans[0]:
+            self.replans.pop(0)
+            self.make_plan(self._shares())
         return outcome
 
-    def _note_latest(self, pushed: Sequence[Pushed | None]) -> None:
+    def note_latest(self, k: int, batch: pa.RecordBatch, times: np.ndarray | None) -> None:
+        """Keep the row with the largest time seen of stream k, for as long as the axis of time may change."""
         axis = self.arrivals.axis
-        for k, mine in enumerate(pushed):
-            if (
-                axis is not None
-                and mine is not None
-                and mine.arrived.times is not None
-                and mine.batch.num_rows
-            ):
-                newest = int(mine.arrived.times.argmax())
-                if self._latest[k] is None or mine.arrived.times[newest] >= self.arrivals.clock[k]:
-                    self._latest[k] = mine.batch.column(axis.columns[k]).slice(newest, 1)
+        if self.plan is None and axis is not None and times is not None and times.size:
+            newest = int(times.argmax())
+            if self._latest[k] is None or times[newest] >= self.arrivals.clock[k]:
+                self._latest[k] = batch.column(axis.columns[k]).slice(newest, 1)
 
     def _undo(self, pushed: Sequence[Pushed | None], before: tuple[np.ndarray, np.ndarray]) -> None:
         self.arrivals.commit(*before)
@@ -441,58 +416,3 @@ class JoinCore:
                 payload.drop_before(payload.end)
         self.pool.close()
         return outcome
-
-    # ---- state --------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> dict[str, Any]:
-        """The numbers that, with the stored rows, are the whole state."""
-        return {
-            "counts": self.arrivals.counts.tolist(),
-            "clock": self.arrivals.clock.tolist(),
-            "subwindows": [[[sub.base, sub.end] for sub in chain.subwindows] for chain in self.chains],
-            "replans": self._replans,
-            "shares": {} if self.plan is None else self.plan.selectivity,
-        }
-
-    def stored_rows(self) -> dict[int, pa.Table]:
-        """The rows of each stream's sub-windows, with a last column that tells which need no more attention."""
-        tables = {}
-        for k, payload in enumerate(self.payload):
-            if payload is None:
-                continue
-            parts = [payload.rows_between(payload.end, payload.end)]
-            flags = [np.empty(0, np.bool_)]
-            for sub in self.chains[k].subwindows:
-                parts.append(payload.rows_between(sub.base, sub.end))
-                flags.append(np.zeros(sub.count, np.bool_) if sub.done is None else sub.done[: sub.count])
-            tables[k] = pa.Table.from_batches(parts).append_column(DONE, pa.array(np.concatenate(flags)))
-        return tables
-
-    def restore(self, numbers: dict[str, Any], tables: dict[int, pa.Table]) -> None:
-        """Take on a saved state."""
-        self.arrivals.commit(np.array(numbers["counts"]), np.array(numbers["clock"]))
-        self._replans = list(numbers["replans"])
-        self.plan = None  # sub-windows are filled first, and indexed once all rows are there
-        for k, table in tables.items():
-            payload = self._payload(k)
-            chain = self.chains[k] = self._new_chain(k, 0)
-            payload.end = chain.dropped = int(self.arrivals.counts[k])
-            taken = 0
-            for base, end in numbers["subwindows"][k]:
-                rows = table.slice(taken, end - base)
-                taken += end - base
-                batch = one_batch(rows.drop_columns([DONE]))
-                payload.end = base
-                payload.append(batch)
-                chain.insert(
-                    bare_block(batch, base, self._times(k, batch)), partial(int, end - base), _no_index
-                )
-                done = chain.subwindows[-1].done
-                if done is not None:
-                    done[:] = rows.column(DONE).to_numpy()
-        if self.condition is not None:
-            self._make_plan(numbers["shares"])
-
-
-def _no_index(capacity: int, predecessor: Index | Grid | None) -> None:
-    """For sub-windows whose rows are indexed later, by ``rebuild``."""

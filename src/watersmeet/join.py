@@ -19,6 +19,7 @@ from watersmeet.expression.select import Select
 from watersmeet.outer import join_type
 from watersmeet.plan import INDEXES
 from watersmeet.result import Gatherer, Result
+from watersmeet.snapshot import restore, snapshot, stored_rows
 from watersmeet.state import (
     read_state,
     schema_from_json,
@@ -302,11 +303,11 @@ class StreamJoin:
             "options": self.options,
             "windows": {name: window_to_json(window) for name, window in self.windows.items()},
             "schemas": [schema_to_json(schema) for schema in self._schemas],
-            "core": self._core.snapshot(),
+            "core": snapshot(self._core),
             "counters": [self._late, self._results, self._pushes, self._seconds, self._finished],
         }
         write_state(
-            directory, header, {self.streams[k]: table for k, table in self._core.stored_rows().items()}
+            directory, header, {self.streams[k]: table for k, table in stored_rows(self._core).items()}
         )
 
     @classmethod
@@ -316,8 +317,8 @@ class StreamJoin:
         windows = {name: window_from_json(window) for name, window in header["windows"].items()}
         join = cls(windows=windows, **header["options"])
         join._adopt([schema_from_json(schema) for schema in header["schemas"]])
-        join._core.restore(
-            header["core"], {join.streams.index(name): table for name, table in tables.items()}
+        restore(
+            join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
         )
         join._late, join._results, join._pushes, join._seconds, join._finished = header["counters"]
         return join

@@ -1,13 +1,18 @@
 """A batch made ready, once: keys and codes computed, sorted by the driving key; as a block to store, and as a probe."""
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.arrival import Validity
 from watersmeet.chain import Block, Probe
+from watersmeet.clock import TimeAxis
 from watersmeet.index.grid import CellLayout
 from watersmeet.kernels.sort import sort_keys
 from watersmeet.plan import Plan, all_valid
+from watersmeet.window import Rows, Window
 
 _NO_KEYS = np.empty(0, np.int64)
 _NO_ROWS = np.empty(0, np.int32)
@@ -77,3 +82,20 @@ def out_of_sight(block: Block, hidden: int) -> Block:
     return Block(
         block.first, block.count, block.keys[seen], block.rows[seen], block.codes, block.times, cells
     )
+
+
+SLICE = 4096  # rows: the least that is worth a slice of its own
+
+
+def slices(
+    rows: int, windows: Sequence[Window], axis: TimeAxis | None, times: np.ndarray | None, interleaved: bool
+) -> Iterator[tuple[int, int]]:
+    """Where to cut a batch that is much longer than the windows, so that most pairs of slices need not meet."""
+    pieces = 1.0
+    counted = [window.n for window in windows if isinstance(window, Rows)]
+    if interleaved and counted:
+        pieces = rows / (2 * max(counted))
+    if times is not None and times.size and axis is not None:
+        pieces = max(pieces, axis.windows_between(int(times.min()), int(times.max())) / 2)
+    count = int(max(1, min(pieces, rows / SLICE)))
+    return pairwise(rows * i // count for i in range(count + 1))

@@ -160,9 +160,9 @@ def count_ranges(start, end):
 def list_pairs(keys, rows, used, lo, hi, probes, state, out_probe, out_row):
     """Nested loop over ``keys[:used]``, unsorted; O(probes * used), four compares an instruction.
 
-    A block of stored keys stays in the first-level cache while all probes pass over it (probe by probe over all keys is bound by memory, and
-    five times slower on a large window). A block is first counted without a branch; only where it has a match are its keys looked at one
-    by one. ``state``: [start of the block, probe, position to go on at]; the work is done when state[0] >= used.
+    A block of stored keys stays in the first-level cache while all probes pass over it (probe by probe over all keys is bound by
+    memory, and five times slower on a large window). A block is first counted without a branch; only where it has a match are its
+    keys looked at one by one. ``state``: [start of the block, probe, position to go on at]; the work is done when state[0] >= used.
     """
     room = out_probe.size
     n = 0

@@ -1,0 +1,78 @@
+"""The state of a join core as numbers and rows, and back: what ``StreamJoin.save`` writes and ``load`` reads.
+
+Rows are the state. Index structures are not saved: the restored rows are indexed anew, in sub-windows with the same borders.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.batch import one_batch
+from watersmeet.core import JoinCore
+from watersmeet.index.base import Index
+from watersmeet.index.grid import Grid
+from watersmeet.prepare import bare_block
+
+DONE = "__done"  # the column of flags in a saved state
+
+
+def snapshot(core: JoinCore) -> dict[str, Any]:
+    """The numbers that, with the stored rows, are the whole state."""
+    return {
+        "counts": core.arrivals.counts.tolist(),
+        "clock": core.arrivals.clock.tolist(),
+        "subwindows": [[[sub.base, sub.end] for sub in chain.subwindows] for chain in core.chains],
+        "replans": core.replans,
+        "shares": {} if core.plan is None else core.plan.selectivity,
+    }
+
+
+def stored_rows(core: JoinCore) -> dict[int, pa.Table]:
+    """The rows of each stream's sub-windows, with a last column that tells which need no more attention."""
+    tables = {}
+    for k, payload in enumerate(core.payload):
+        if payload is None:
+            continue
+        parts = [payload.rows_between(payload.end, payload.end)]
+        flags = [np.empty(0, np.bool_)]
+        for sub in core.chains[k].subwindows:
+            parts.append(payload.rows_between(sub.base, sub.end))
+            flags.append(np.zeros(sub.count, np.bool_) if sub.done is None else sub.done[: sub.count])
+        tables[k] = pa.Table.from_batches(parts).append_column(DONE, pa.array(np.concatenate(flags)))
+    return tables
+
+
+def restore(core: JoinCore, numbers: dict[str, Any], tables: dict[int, pa.Table]) -> None:
+    """Give a new core, whose schemas are known, a saved state."""
+    core.arrivals.commit(np.array(numbers["counts"]), np.array(numbers["clock"]))
+    core.replans = list(numbers["replans"])
+    core.plan = None  # sub-windows are filled first, and indexed once all rows are there
+    for k, table in tables.items():
+        _restore_stream(core, k, table, numbers["subwindows"][k])
+    if core.condition is not None:
+        core.make_plan(numbers["shares"])
+
+
+def _restore_stream(core: JoinCore, k: int, table: pa.Table, borders: list[list[int]]) -> None:
+    payload = core.payload[k]
+    assert payload is not None
+    chain = core.chains[k] = core.new_chain(k, 0)
+    payload.end = chain.dropped = int(core.arrivals.counts[k])
+    taken = 0
+    for base, end in borders:
+        rows = table.slice(taken, end - base)
+        taken += end - base
+        batch = one_batch(rows.drop_columns([DONE]))
+        payload.end = base
+        payload.append(batch)
+        chain.insert(bare_block(batch, base, core.times(k, batch)), partial(int, end - base), _no_index)
+        core.note_latest(k, batch, core.times(k, batch))
+        done = chain.subwindows[-1].done
+        if done is not None:
+            done[:] = rows.column(DONE).to_numpy()
+
+
+def _no_index(capacity: int, predecessor: Index | Grid | None) -> None:
+    """For sub-windows whose rows are indexed later."""
