@@ -141,7 +141,9 @@ class Arrivals:
             if times is not None:
                 validity.time_lo, validity.time_hi = self.axis.bounds(k, times)
             else:  # an untimed row sees the other stream's window at that stream's own clock
-                validity.time_lo = self.axis.shift(clocks, -self.axis.duration[1 - k])
+                started = clocks > BOTTOM
+                validity.time_lo = np.full(clocks.size, BOTTOM)
+                validity.time_lo[started] = self.axis.shift(clocks[started], -self.axis.duration[1 - k])
                 validity.time_hi = np.full(clocks.size, TOP)
         return Arrived(late if someone_late else None, times, validity)
 

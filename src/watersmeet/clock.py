@@ -108,8 +108,15 @@ class TimeAxis:
         )
 
     def value(self, code: int) -> float:
-        """A code as a number in the axis's unit, for people to read."""
+        """A code as a number in the axis's unit."""
         return float(self.domain.values(np.array([code]))[0])
+
+    def text(self, code: int) -> str:
+        """A code for people to read."""
+        unit = self.domain.unit
+        if self.domain.name.startswith("timestamp") and unit is not None:
+            return str(np.array([int(self.value(code))]).astype(f"datetime64[{unit}]")[0])
+        return f"{self.value(code):,.15g} {unit or ''}".rstrip()
 
 
 def _whole(length: float) -> int:

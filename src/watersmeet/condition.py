@@ -154,6 +154,11 @@ class BoundCondition:
             for stream in streams
         }
 
+    @property
+    def impossible(self) -> bool:
+        """Whether no pair can ever satisfy it: a contradiction."""
+        return _FALSE in self.filters.values()
+
     def __str__(self) -> str:
         lines = [f"band      {band.text}" for band in self.bands]
         lines += [f"filter {stream}  {expr}" for stream, expr in self.filters.items()]

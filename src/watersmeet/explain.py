@@ -21,7 +21,7 @@ def explain(core: JoinCore, options: Mapping[str, Any]) -> str:
         lines.append(_stream_line(core, k, stream))
     axis, watermark = core.arrivals.axis, core.arrivals.watermark
     if axis is not None and watermark > BOTTOM:
-        lines.append(f"  watermark  {axis.value(watermark):,.6g} {axis.domain.unit or ''}".rstrip())
+        lines.append(f"  watermark  {axis.text(watermark)}")
     lines.append(f"  result     {options['result']}: select {options['select']}")
     return "\n".join(lines)
 

@@ -111,6 +111,8 @@ def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, floa
         kept = tuple(band for band in bands if band not in used)
         return Plan(condition, driver, kinds, kept, cells, selectivity)
 
+    if condition.impossible:
+        return build(Everything(), ("scan",), bands)
     if index == "grid" or (index == "auto" and _grid_pays(bands, two_sided, selectivity, window)):
         if len(two_sided) < 2:
             raise OptionError(_needs("grid", "two bands with both ends", condition))
@@ -180,4 +182,4 @@ def estimate(
     for lo, hi in band.bounds(left, np.ascontiguousarray(probes)):
         counts = np.searchsorted(stored, hi, "right") - np.searchsorted(stored, lo, "left")
         found += int(np.maximum(counts, 0).sum())
-    return (found + 0.5) / pairs
+    return min(1.0, (found + 0.5) / pairs)

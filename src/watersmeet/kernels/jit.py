@@ -21,5 +21,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """For a small function inside the hottest loops: copied into each kernel that calls it, which LLVM does not always do by itself."""
-    compiled: Callable[..., Any] = numba.njit(inline="always", boundscheck=False, error_model="numpy")(function)
+    compiled: Callable[..., Any] = numba.njit(inline="always", boundscheck=False, error_model="numpy")(
+        function
+    )
     return compiled
