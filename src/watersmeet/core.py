@@ -77,6 +77,7 @@ class JoinCore:
         self.condition: BoundCondition | None = None
         self.plan: Plan | None = None
         self.layout: CellLayout | None = None
+        self._highest: list[np.int64 | None] = [None, None]  # largest driving key so far
         self._sizes = [partial(self._subwindow, k) for k in (0, 1)]
         self._makers = [partial(self._index, k) for k in (0, 1)]
         self._short = ShortWay(self)
@@ -292,10 +293,20 @@ class JoinCore:
         for k in (0, 1):
             if rows[k]:
                 self.habits[k].learn("batch", rows[k])
+                self._learn_keys(k, pushed[k])
             if rows[1 - k]:
                 self.habits[k].learn("probes", rows[1 - k])
                 chains = max(1, len(self.chains[k].subwindows))
                 self.habits[k].learn("matches", (matches.count / sum(rows) + 0.01) / chains)
+
+    def _learn_keys(self, k: int, mine: Pushed | None) -> None:
+        """Whether keys keep increasing: the batch's smallest is not below the largest before."""
+        for block, _ in () if mine is None else mine.parts:
+            if block.keys.size:
+                before = self._highest[k]
+                rising = before is not None and block.keys[0] >= before
+                self.habits[k].increasing = 0.8 * self.habits[k].increasing + 0.2 * rising
+                self._highest[k] = block.keys[-1] if before is None else max(before, block.keys[-1])
 
     # ---- store --------------------------------------------------------------------------------------------------
 

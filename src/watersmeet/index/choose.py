@@ -1,8 +1,10 @@
-"""Which index a new sub-window gets: the paper's strategy (panjoin.txt V.A.4), with a cost model measured on this engine.
+"""Which index a new sub-window gets: the paper's strategy (panjoin.txt V.A.4), checked against a cost model measured on this engine.
 
-The paper: BI-Sort where batches or selectivity are large; else RaP-Table where values do not keep increasing; else WiB+-Tree. Our model
-says the same in nanoseconds a row, from constants measured with ``watersmeet bench engine`` (they are ratios between kernels of one
-machine; another machine shifts them together).
+The paper: BI-Sort where batches or selectivity are large; else RaP-Table where values do not keep increasing; else WiB+-Tree. Measured
+here (``watersmeet bench engine``: nanoseconds a row, stored and probed, window 1M), BI-Sort is ahead from batches of about a thousand
+rows on, by three to four times at 32K; below that what a call from Python costs evens them out, and for an equality the hash index is
+ahead. The constants in ``cost`` are fitted to those figures. They are ratios between kernels of one machine: another machine shifts
+them together.
 """
 
 from collections.abc import Callable
@@ -41,14 +43,16 @@ def cost(kind: str, habits: Habits, size: int) -> float:
     gap = max(size / max(habits.probes, 1.0), 1.0)
     far = min(gap, 64.0)  # neighbouring probes share cache lines until they are this far apart
     if kind == "bi_sort":
-        return 3.0 * size / 2 / max(batch, BUFFERED) + (12 + far) + 1.5 * matches
+        return 45 + 400_000 / batch + 1.5 * size / max(batch, BUFFERED) + 1.5 * matches
     if kind == "rap_table":
-        skew = 1.0 + habits.increasing * size / 64
-        return 45 + (35 + 3 * far) * skew + 3 * matches
+        skew = (
+            1.0 + habits.increasing * size / 1024
+        )  # all rows of the sub-window end up in the last partitions
+        return 165 + 700_000 / batch + 4 * far * skew + 3 * matches
     if kind == "wib_tree":
-        return 110 + (60 + 3 * far) + 3 * matches
+        return 200 + 700_000 / batch + 5.5 * far + 3 * matches
     if kind == "hash":
-        return 60 + (30 + far) + 2 * matches
+        return 130 + 400_000 / batch + 7 * far + 2 * matches
     raise ValueError(kind)
 
 
