@@ -65,12 +65,12 @@ def subwindow_size(window: int | None, stored: int, habits: Habits) -> int:
     """How many rows a new sub-window is made for.
 
     Each sub-window costs a probe about ``p`` ns, and merging into a large one ``m`` ns a row stored: the sum (W/N) p + N m / 2B is
-    least at N = sqrt(2 W B p / m). p / m is about 10, and much more for tiny batches, where a call from Python is shared by few rows. At
+    least at N = sqrt(2 W B p / m). p / m is about 15, and much more for tiny batches, where a call from Python is shared by few rows. At
     most half a window, so that no more than 1.5 windows of rows are held.
     """
     rows = window if window is not None else max(stored, 65_536)
     batch = max(habits.batch, 1.0)
-    best = (2 * rows * max(batch, BUFFERED) * (10 + 2000 / batch)) ** 0.5
+    best = (2 * rows * max(batch, BUFFERED) * (15 + 2000 / batch)) ** 0.5
     return int(max(16, min(max(best, 1024), rows // 2 if window is not None else max(rows // 2, 65_536))))
 
 

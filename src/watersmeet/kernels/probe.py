@@ -95,11 +95,16 @@ def run_pairs(keys, rows, index, lo, hi, probes, state, out_probe, out_row):
                 last = partition_of(index, last, low)
                 position = place_in(keys, last, low)
             if n <= fits and position + AHEAD <= size:
+                # Slices: an index that might be negative costs a test at every access.
+                next_keys = keys[position : position + AHEAD]
+                next_rows = rows[position : position + AHEAD]
+                to_probe = out_probe[n : n + AHEAD]
+                to_row = out_row[n : n + AHEAD]
                 found = 0
                 for k in range(AHEAD):
-                    out_probe[n + k] = probe
-                    out_row[n + k] = rows[position + k]
-                    found += keys[position + k] <= high
+                    to_probe[k] = probe
+                    to_row[k] = next_rows[k]
+                    found += next_keys[k] <= high
                 n += found
                 if found < AHEAD:
                     position = -1

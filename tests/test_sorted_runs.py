@@ -1,0 +1,89 @@
+"""Kernels of sorted runs: every way of sorting, merging and probing gives what NumPy gives."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watersmeet.index.base import PairBuffer
+from watersmeet.index.bi_sort import BISort
+from watersmeet.index.scan import Scan
+from watersmeet.kernels.merge import merge, merge_ahead, merge_sparse
+from watersmeet.kernels.sort import sort_keys
+
+INT64 = np.iinfo(np.int64)
+keys = st.one_of(
+    st.lists(st.integers(-20, 20), max_size=60),
+    st.lists(st.integers(INT64.min, INT64.max), max_size=60),
+    st.lists(st.integers(2**40, 2**40 + 2**20), max_size=200),
+).map(lambda values: np.array(values, np.int64))
+
+
+@given(keys)
+def test_sorting_gives_the_keys_in_order_and_where_they_were(values: np.ndarray) -> None:
+    ordered, order = sort_keys(values)
+    assert np.array_equal(ordered, np.sort(values))
+    assert np.array_equal(values[order], ordered)
+    assert np.array_equal(np.sort(order), np.arange(values.size))
+
+
+def test_keys_that_differ_only_in_dropped_bits_are_mended() -> None:
+    values = np.concatenate([np.arange(1000)[::-1], [INT64.max, INT64.min]]).astype(np.int64)
+    ordered, order = sort_keys(values)
+    assert np.array_equal(ordered, np.sort(values))
+    assert np.array_equal(values[order], ordered)
+
+
+@pytest.mark.parametrize("way", [merge, merge_ahead, merge_sparse])
+@given(a=keys, b=keys)
+def test_merging_gives_all_rows_in_order_of_keys(way, a: np.ndarray, b: np.ndarray) -> None:
+    a, b = np.sort(a), np.sort(b)
+    a_rows, b_rows = np.arange(a.size, dtype=np.int32), np.arange(b.size, dtype=np.int32) + 1000
+    out, rows = np.empty(a.size + b.size, np.int64), np.empty(a.size + b.size, np.int32)
+    way(a, a_rows, b, b_rows, out, rows)
+    both, both_rows = np.concatenate([a, b]), np.concatenate([a_rows, b_rows])
+    order = np.argsort(both, kind="stable")  # ties: a first
+    assert np.array_equal(out, both[order])
+    assert np.array_equal(rows, both_rows[order])
+
+
+@pytest.mark.parametrize("kind", [BISort, Scan])
+@given(
+    stored=st.lists(keys, min_size=1, max_size=4),
+    probes=keys,
+    width=st.integers(0, 5),
+    room=st.sampled_from([1, 2, 7, 4096]),
+)
+def test_probing_finds_every_key_in_the_bounds(
+    kind, stored, probes: np.ndarray, width: int, room: int
+) -> None:
+    index = kind(1024)
+    start = 0
+    for batch in stored:
+        ordered, order = sort_keys(batch)
+        index.insert(ordered, order + np.int32(start))
+        start += batch.size
+    if start % 2:
+        index.seal()
+    everything = np.concatenate(stored)
+    lo = np.sort(np.clip(probes, INT64.min, INT64.max - width))
+    hi = lo + width
+    ids = np.arange(lo.size, dtype=np.int32)
+    buffer = PairBuffer(room)
+    found = []
+    for n in index.pairs(lo, hi, ids, buffer):
+        found += zip(buffer.probe[:n].tolist(), buffer.row[:n].tolist(), strict=True)
+    inside = (everything >= lo[:, None]) & (everything <= hi[:, None])
+    assert sorted(found) == [(int(i), int(j)) for i, j in np.argwhere(inside)]
+
+
+@given(stored=keys, probes=keys, width=st.integers(0, 5))
+def test_ranges_hold_as_many_rows_as_there_are_matches(
+    stored: np.ndarray, probes: np.ndarray, width: int
+) -> None:
+    run = BISort(1)
+    run.adopt(*sort_keys(stored))
+    lo = np.sort(np.clip(probes, INT64.min, INT64.max - width))
+    start, end = run.ranges(lo, lo + width)
+    inside = (stored >= lo[:, None]) & (stored <= (lo + width)[:, None])
+    assert np.array_equal(end - start, inside.sum(1))
