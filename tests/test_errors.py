@@ -228,3 +228,21 @@ def test_a_refused_push_is_as_if_it_had_not_been_made(run: Run, after: int) -> N
                 side: rows["rows"] for side, rows in before["streams"].items()
             }
     assert [*found, pairs(join.finish())] == base[0]
+
+
+def test_a_refused_first_batch_leaves_its_schema_open_and_the_other_stream_as_it_was() -> None:
+    window = wm.Range(10, time="ts")
+    join = wm.StreamJoin("r.k = s.k", r=window, s=window, select="r.k, r.name, s.ts AS at")
+    join.push(r={"k": [1, 2], "name": ["a", "b"], "ts": [1, 2]})
+    with pytest.raises(DataError, match=r"'ts' of stream 's'.*row 1"):
+        join.push(s={"k": [1, 2], "ts": [1, None]})
+    with pytest.raises(OptionError, match="order="):
+        join.push(s={"k": [1, 2], "ts": [1.0, 2.0]}, order=["s"])
+    result = join.push(s={"k": [2], "other": ["x"], "ts": [3]})  # another schema than the refused ones
+    assert result.to_arrow().to_pylist() == [{"k": 2, "name": "b", "at": 3}]
+
+
+def test_a_stream_may_be_called_like_an_option() -> None:
+    join = wm.StreamJoin("order.k = item.k", windows={"order": wm.Rows(5), "item": wm.Rows(5)})
+    assert join.push({"order": {"k": [1]}, "item": {"k": [1]}}).count == 1
+    assert join.push({"item": {"k": [1]}}, order=["item"]).count == 1

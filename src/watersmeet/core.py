@@ -236,6 +236,7 @@ class JoinCore:
                 if mine is not None:
                     self._payload(k).append(mine.batch)
             self.arrivals.commit(counts, clock)
+            self._learn_sizes(pushed)
             if interleaved:
                 self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
                 self._run(
@@ -247,7 +248,7 @@ class JoinCore:
                     self._run(
                         [*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows
                     )
-            self._learn(pushed, outcome.matches)
+            self._learn_matches(pushed, outcome.matches)
             for k, mine in enumerate(pushed):
                 if mine is not None:
                     self.note_latest(k, mine.batch, mine.arrived.times)
@@ -287,21 +288,24 @@ class JoinCore:
     def _run(self, tasks: list[Task], rows: int) -> None:
         self.pool.run(tasks, parallel=rows >= PARALLEL)
 
-    def _learn(self, pushed: Sequence[Pushed | None], matches: Matches) -> None:
-        """Remember what the streams are like, for choosing indexes and sub-window sizes."""
+    def _learn_sizes(self, pushed: Sequence[Pushed | None]) -> None:
+        """Remember how many rows come at a time, before they are stored: a first sub-window has nothing else to go by."""
+        for k, mine in enumerate(pushed):
+            if mine is not None and mine.batch.num_rows:
+                self.habits[k].learn("batch", mine.batch.num_rows)
+                self.habits[1 - k].learn("probes", mine.batch.num_rows)
+                self._learn_keys(k, mine)
+
+    def _learn_matches(self, pushed: Sequence[Pushed | None], matches: Matches) -> None:
         rows = [0 if mine is None else mine.batch.num_rows for mine in pushed]
         for k in (0, 1):
-            if rows[k]:
-                self.habits[k].learn("batch", rows[k])
-                self._learn_keys(k, pushed[k])
             if rows[1 - k]:
-                self.habits[k].learn("probes", rows[1 - k])
                 chains = max(1, len(self.chains[k].subwindows))
                 self.habits[k].learn("matches", (matches.count / sum(rows) + 0.01) / chains)
 
-    def _learn_keys(self, k: int, mine: Pushed | None) -> None:
+    def _learn_keys(self, k: int, mine: Pushed) -> None:
         """Whether keys keep increasing: the batch's smallest is not below the largest before."""
-        for block, _ in () if mine is None else mine.parts:
+        for block, _ in mine.parts:
             if block.keys.size:
                 before = self._highest[k]
                 rising = before is not None and block.keys[0] >= before

@@ -90,18 +90,21 @@ class StreamJoin:
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
-    def push(self, *, order: Any = None, **batches: Any) -> Result:
+    def push(self, rows: Mapping[str, Any] | None = None, /, *, order: Any = None, **batches: Any) -> Result:
         """Let rows arrive, and get every result that they complete.
 
         Within one call the rows of the streams arrive in keyword order, unless ``order`` gives the interleaving: a sequence of
-        stream names, one per row, or the name of a time column to merge by. A batch that is refused is refused whole, with the
-        others of the same call: the join goes on as if nothing had been pushed.
+        stream names, one per row, or the name of a time column to merge by. ``push({"r": ..., "s": ...})`` does the same as the
+        keywords, for a stream that is called ``order``. A batch that is refused is refused whole, with the others of the same
+        call: the join goes on as if nothing had been pushed.
         """
         started = time.perf_counter()
         if self._finished:
             raise StateError(
                 "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
             )
+        if rows is not None:
+            batches = {**rows, **batches}
         given: list[int] = []
         arrows: list[pa.RecordBatch | None] = [None, None]
         for name, data in batches.items():
@@ -126,21 +129,25 @@ class StreamJoin:
         started: float,
     ) -> Result:
         """A push that brings a schema: should it be refused, the schema is forgotten again."""
-        before = self._core, self._schemas, self._gatherer
-        empty = all(count == 0 for count in self._core.arrivals.counts)
+        before = self._schemas, snapshot(self._core), stored_rows(self._core)
         try:
             self._adopt(fresh)
             return self._push(arrows, order, given, started)
         except Exception:
-            if empty:
-                core, self._schemas, self._gatherer = before
-                self._bound = False
-                self._core = JoinCore(
-                    core.streams, core.windows, core.how, core.index, core.mode, core.pool.cores, core.size
-                )
-                known, self._schemas = self._schemas, [None, None]
-                self._adopt(known)
+            self._go_back(*before)
             raise
+
+    def _go_back(
+        self, schemas: list[pa.Schema | None], numbers: dict[str, Any], rows: dict[int, pa.Table]
+    ) -> None:
+        """To a state in which not all schemas were known: as if it had been saved and loaded."""
+        old = self._core
+        self._core = JoinCore(
+            old.streams, old.windows, old.how, old.index, old.mode, old.pool.cores, old.size
+        )
+        self._schemas = [None, None]
+        self._adopt(schemas)
+        restore(self._core, numbers, rows)
 
     def _push(
         self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
