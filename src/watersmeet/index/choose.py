@@ -2,9 +2,9 @@
 
 The paper: BI-Sort where batches or selectivity are large; else RaP-Table where values do not keep increasing; else WiB+-Tree. Measured
 here (``watersmeet bench engine``: nanoseconds a row, stored and probed, window 1M), BI-Sort is ahead from batches of about a thousand
-rows on, by three to four times at 32K; below that what a call from Python costs evens them out, and for an equality the hash index is
-ahead. The constants in ``cost`` are fitted to those figures. They are ratios between kernels of one machine: another machine shifts
-them together.
+rows on, by three to four times at 32K; below that what a call from Python costs evens them out. For an equality the hash index is
+ahead where batches are small beside the sub-window. The constants in ``cost`` are fitted to those figures. They are ratios between
+kernels of one machine: another machine shifts them together.
 """
 
 from collections.abc import Callable
@@ -43,16 +43,16 @@ def cost(kind: str, habits: Habits, size: int) -> float:
     gap = max(size / max(habits.probes, 1.0), 1.0)
     far = min(gap, 64.0)  # neighbouring probes share cache lines until they are this far apart
     if kind == "bi_sort":
-        return 45 + 400_000 / batch + 1.5 * size / max(batch, BUFFERED) + 1.5 * matches
+        return 45 + 350_000 / batch + 1.5 * size / max(batch, BUFFERED) + 2 * far + 1.5 * matches
     if kind == "rap_table":
         skew = (
             1.0 + habits.increasing * size / 1024
         )  # all rows of the sub-window end up in the last partitions
-        return 165 + 700_000 / batch + 4 * far * skew + 3 * matches
+        return 165 + 700_000 / batch + 8 * far * skew + 3 * matches
     if kind == "wib_tree":
-        return 200 + 700_000 / batch + 5.5 * far + 3 * matches
+        return 200 + 700_000 / batch + 10 * far + 3 * matches
     if kind == "hash":
-        return 130 + 400_000 / batch + 7 * far + 2 * matches
+        return 180 + 650_000 / batch + 0.5 * far + 2 * matches
     raise ValueError(kind)
 
 

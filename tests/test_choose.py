@@ -1,0 +1,43 @@
+"""The chooser says what the measurements say (docs/benchmarks.md), and the paper's strategy where they leave it open."""
+
+import pytest
+
+from watersmeet.index.choose import Habits, choose, subwindow_size
+
+ORDERED = ("bi_sort", "rap_table", "wib_tree")
+EQUALITY = (*ORDERED, "hash")
+
+
+def habits(batch: float, increasing: float = 0.0, matches: float = 1.0) -> Habits:
+    return Habits(batch, batch, matches, increasing)
+
+
+@pytest.mark.parametrize("batch", [1024, 32_768, 131_072])
+def test_large_batches_get_bi_sort(batch: int) -> None:
+    assert choose(ORDERED, habits(batch), 524_288) == "bi_sort"
+
+
+@pytest.mark.parametrize("kinds", [ORDERED, EQUALITY])
+def test_single_rows_get_the_index_with_the_short_way(kinds: tuple[str, ...]) -> None:
+    assert choose(kinds, habits(1), 524_288) == "bi_sort"
+
+
+def test_high_selectivity_gets_bi_sort() -> None:
+    assert choose(ORDERED, habits(300, matches=5000), 65_536) == "bi_sort"
+
+
+def test_equality_gets_the_hash_index_where_batches_are_small_beside_the_sub_window() -> None:
+    assert choose(EQUALITY, habits(1024), 524_288) == "hash"
+    assert choose(EQUALITY, habits(32_768), 4_194_304) == "hash"
+    assert choose(EQUALITY, habits(131_072), 524_288) == "bi_sort"
+
+
+@pytest.mark.parametrize("batch", [64, 1024, 32_768])
+def test_increasing_keys_never_get_splitters_learnt_from_smaller_ones(batch: int) -> None:
+    assert choose(ORDERED, habits(batch, increasing=1.0), 524_288) != "rap_table"
+
+
+@pytest.mark.parametrize("batch", [1, 1024, 131_072])
+def test_a_sub_window_is_at_most_half_a_window(batch: int) -> None:
+    assert 16 <= subwindow_size(1_000_000, 0, habits(batch)) <= 500_000
+    assert subwindow_size(10, 0, habits(batch)) == 16
