@@ -13,7 +13,7 @@ import pyarrow as pa
 from watersmeet.batch import one_batch
 
 FANOUT = 64  # this many chunks of a size class become one of the next
-_CLASSES = (64, 4096, 262_144)
+_CLASSES = (64, 4096)  # larger chunks stay as they are: merging them would hold up a push for too long
 
 
 class Chunks:
@@ -77,7 +77,7 @@ class Payload:
             self._compact()
 
     def _compact(self) -> None:
-        """Merge the newest chunks when FANOUT of one size class or below have gathered: each row is copied at most three times."""
+        """Merge the newest chunks when FANOUT of one size class or below have gathered: each row is copied at most twice."""
         for limit in _CLASSES:
             batches = self.chunks.batches
             newest = batches[-FANOUT:]

@@ -104,23 +104,24 @@ def grid_pairs(
 
 @kernel
 def list_cell_pairs(row, x, y, used, lo_x, hi_x, lo_y, hi_y, probes, state, out_probe, out_row):
-    """Nested loop over the insertion buffer; state: [probe, position]."""
+    """Nested loop over the insertion buffer; state: [probe, position]. Counted first, without a branch: most probes find nothing."""
     position = state[1]
+    xs = x[:used]
+    ys = y[:used]
     n = 0
     for i in range(state[0], lo_x.size):
-        while position < used:
-            if n == out_probe.size:
-                state[0] = i
-                state[1] = position
-                return n
-            out_probe[n] = probes[i]
-            out_row[n] = row[position]
-            n += (
-                (lo_x[i] <= x[position])
-                & (x[position] <= hi_x[i])
-                & (lo_y[i] <= y[position])
-                & (y[position] <= hi_y[i])
-            )
+        found = 0
+        for j in range(xs.size):
+            found += (xs[j] >= lo_x[i]) & (xs[j] <= hi_x[i]) & (ys[j] >= lo_y[i]) & (ys[j] <= hi_y[i])
+        while found > 0 and position < used:
+            if lo_x[i] <= x[position] <= hi_x[i] and lo_y[i] <= y[position] <= hi_y[i]:
+                if n == out_probe.size:
+                    state[0] = i
+                    state[1] = position
+                    return n
+                out_probe[n] = probes[i]
+                out_row[n] = row[position]
+                n += 1
             position += 1
         position = 0
     state[0] = lo_x.size
