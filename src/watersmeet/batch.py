@@ -16,7 +16,8 @@ def to_batch(data: Any, stream: str, schema: pa.Schema | None) -> pa.RecordBatch
     batch = data if isinstance(data, pa.RecordBatch) else _import(data, stream, schema)
     if schema is None:
         _check_names(batch.schema, stream)
-        return batch
+        kept = pa.schema([field.with_type(_storable(field.type)) for field in batch.schema])
+        return batch if kept.equals(batch.schema) else _conform(batch, stream, kept)
     if batch.schema is schema or batch.schema.equals(schema):
         return batch
     return _conform(batch, stream, schema)
@@ -65,6 +66,15 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
             [pa.array([], field.type) for field in table.schema], schema=table.schema
         )
     return pa.concat_batches(batches)
+
+
+def _storable(kind: pa.DataType) -> pa.DataType:
+    """The type in which rows are kept: views of texts (what polars hands out) as texts, since Arrow cannot gather views."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    return kind
 
 
 def _check_names(schema: pa.Schema, stream: str) -> None:
