@@ -115,7 +115,7 @@ def _market_join(cores: int) -> tuple[Story, market.Market]:
 
 
 def _stream_band(story: Story, feed: Feed, begin: float, end: float, show: Callable[[], None]) -> None:
-    while time.perf_counter() < end:
+    while not story.rates or time.perf_counter() < end:  # at least once, however slow the machine
         story.push(feed.pushes(BATCH, 1)[0], begin)
         show()
 
@@ -129,8 +129,8 @@ def _stream_market(
     show: Callable[[], None],
 ) -> None:
     pause = max(0.0, end - time.perf_counter()) / MOST_MARKET_PUSHES
-    while (left := end - time.perf_counter()) > 0 and len(source.pushed) < MOST_MARKET_PUSHES:
-        due = time.perf_counter() + min(pause, left)
+    while not story.rates or (time.perf_counter() < end and len(source.pushed) < MOST_MARKET_PUSHES):
+        due = min(time.perf_counter() + pause, end)
         pairs.append(_packed(story.push(source.take(MARKET_SECONDS), begin)))
         show()
         time.sleep(max(0.0, due - time.perf_counter()))
