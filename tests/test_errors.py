@@ -246,3 +246,22 @@ def test_a_stream_may_be_called_like_an_option() -> None:
     join = wm.StreamJoin("order.k = item.k", windows={"order": wm.Rows(5), "item": wm.Rows(5)})
     assert join.push({"order": {"k": [1]}, "item": {"k": [1]}}).count == 1
     assert join.push({"item": {"k": [1]}}, order=["item"]).count == 1
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_push_that_fails_half_way_is_undone(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong while rows are being stored (no memory, an interrupt): the join goes on as if it had not been pushed."""
+    window = wm.Range(100, time="ts")
+    schemas = {"s": {"k": pa.int64(), "ts": pa.int64()}} if bound else None
+    join = wm.StreamJoin("r.k = s.k", r=window, s=window, how="left", schemas=schemas)
+    join.push(r={"k": [1, 2], "ts": [1, 2]})
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            type(join._core), "_learn_matches", lambda *_: (_ for _ in ()).throw(MemoryError("none left"))
+        )
+        with pytest.raises(MemoryError):
+            join.push(r={"k": [1, 3], "ts": [50, 4]})
+    assert join.stats()["streams"]["r"]["rows"] == 2
+    result = join.push(r={"k": [5], "ts": [5]}, s={"k": [1, 3, 5], "ts": [5, 5, 5]})
+    assert sorted(zip(*result.pairs().values(), strict=True)) == [(0, 0), (2, 2)]
+    assert sorted(join.finish().pairs()["r"]) == [1]

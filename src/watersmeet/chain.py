@@ -306,6 +306,14 @@ class Chain:
             fresh.swept = min(old.swept, block.count)
         self.subwindows.append(fresh)
 
+    def drop_from(self, arrival: int) -> None:
+        """Forget the rows from ``arrival`` on, of sub-windows that have no index yet: a push that failed is undone."""
+        self.subwindows = [sub for sub in self.subwindows if sub.base < arrival]
+        for sub in self.subwindows[-1:]:
+            sub.count = min(sub.count, arrival - sub.base)
+            if sub.times is not None:
+                sub.set_times(sub.times[: sub.count].copy())
+
     @property
     def newest_index(self) -> Index | Grid | None:
         return self.subwindows[-1].index if self.subwindows else None

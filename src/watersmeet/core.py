@@ -282,6 +282,8 @@ class JoinCore:
         for k, mine in enumerate(pushed):
             if mine is not None:
                 self._payload(k).drop_from(mine.first)
+                if self.plan is None:
+                    self.chains[k].drop_from(mine.first)
         if self.plan is not None:
             self.rebuild()
 
