@@ -32,6 +32,8 @@ SIDES: tuple[Side, Side] = ("left", "right")
 _INT64 = np.iinfo(np.int64)
 _FALSE = Literal(pa.bool_(), False)
 
+_SOME_KEYS = np.array([-1, 0, 1_000_000])
+
 Keys = tuple[np.ndarray, np.ndarray | None]
 Bounds = list[tuple[np.ndarray, np.ndarray]]
 
@@ -78,6 +80,8 @@ class Band:
             stream: [self.domain.bounder(interval, side) for interval in self.intervals]
             for stream, side in zip(streams, SIDES, strict=True)
         }
+        # Equal values must have equal codes to be hashed. Where codes are rounded (wide decimals, decimal with float) they need not.
+        self.hashable = self.equality and all(_single(self.bounds(stream, _SOME_KEYS)) for stream in streams)
 
     def __repr__(self) -> str:
         return f"<Band {self.text}>"
@@ -180,6 +184,11 @@ class BoundCondition:
         for stream, batch in zip(self.streams, (left, right), strict=True):
             named |= {(stream, name): batch.column(name) for name in self.residual_columns[stream]}
         return _true(evaluate(self.residual, named, left.num_rows))
+
+
+def _single(bounds: Bounds) -> bool:
+    """Whether every key is looked for in one place only."""
+    return len(bounds) == 1 and bool((bounds[0][0] == bounds[0][1]).all())
 
 
 def _merge(atoms: list[tuple[Atom, list[Expr]]], atom: Atom, part: Expr) -> None:

@@ -102,7 +102,7 @@ def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, floa
     """
     bands = sorted(condition.bands, key=lambda band: _share(band, selectivity))
     ordered = [band for band in bands if band.domain.ordered or band.equality]
-    equalities = [band for band in bands if band.equality]
+    equalities = [band for band in bands if band.hashable]
     two_sided = [band for band in bands if band.width is not None and band.domain.ordered]
 
     def build(
@@ -120,7 +120,9 @@ def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, floa
         return build(two_sided[0], ("grid",), cells, cells)
     if index == "hash":
         if not equalities:
-            raise OptionError(_needs("hash", "an equality between the streams", condition))
+            raise OptionError(
+                _needs("hash", "an equality between the streams whose types compare exactly", condition)
+            )
         if len(equalities) > 1:
             return build(Equalities(equalities), ("hash",), ())
         return build(equalities[0], ("hash",), equalities)
@@ -130,11 +132,11 @@ def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, floa
         return build(ordered[0], (index,), ordered[:1])
     if index == "scan" or not bands:
         return build(bands[0], ("scan",), bands[:1]) if bands else build(Everything(), ("scan",), ())
-    if len(equalities) > 1 and bands[0].equality:
+    if len(equalities) > 1 and bands[0].hashable:
         return build(Equalities(equalities), ("hash", "bi_sort"), ())
     kinds = (
         ("bi_sort", "rap_table", "wib_tree", "hash")
-        if bands[0].equality
+        if bands[0].hashable
         else ("bi_sort", "rap_table", "wib_tree")
     )
     return build(bands[0], kinds, bands[:1])
