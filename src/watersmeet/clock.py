@@ -6,6 +6,7 @@ columns, so it uses the same domains and intervals as the condition does, roundi
 
 import math
 from collections.abc import Sequence
+from datetime import timedelta
 from fractions import Fraction
 
 import numpy as np
@@ -13,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.codes import Domain, Interval, common_domain
+from watersmeet.codes.integer import NANOSECONDS
 from watersmeet.errors import DataError, OptionError, SchemaError
+from watersmeet.kernels.code import INT_MAX, INT_MIN
 from watersmeet.window import Duration, Range, Window, nanoseconds
 
-BOTTOM, TOP = -(2**63), 2**63 - 1  # of time codes
-_UNIT = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "day": 86_400 * 10**9}
+BOTTOM, TOP = INT_MIN, INT_MAX  # of time codes
 
 
 class TimeAxis:
@@ -96,10 +98,8 @@ class TimeAxis:
                 f"the {what} of stream {stream!r} must be a number, as its time column is numeric; got {length!r}; "
                 "give it in the unit of the column"
             )
-        if isinstance(length, str):
-            return math.floor(nanoseconds(length) / _UNIT[unit])
-        if not isinstance(length, int | float):
-            return math.floor(nanoseconds(length) / _UNIT[unit])
+        if isinstance(length, str | timedelta):
+            return math.floor(nanoseconds(length) / NANOSECONDS[unit])
         if length == 0:
             return 0
         raise OptionError(

@@ -98,20 +98,12 @@ class ShortWay:
         """Into the insertion buffer where there is room, else as any other block."""
         chain = self.core.chains[k]
         newest = chain.subwindows[-1] if chain.subwindows else None
-        index = None if newest is None else newest.index
-        size = keys.size
-        if type(index) is BISort and newest is not None and newest.end == first:
-            start = index.buffered
-            if start + size <= index.buffer_keys.size and newest.count + size <= newest.capacity:
-                if size == 1:
-                    index.buffer_keys[start], index.buffer_rows[start] = keys[0], newest.count
-                else:
-                    index.buffer_keys[start : start + size] = keys
-                    index.buffer_rows[start : start + size] = rows + np.int32(newest.count)
-                index.buffered = start + size
-                newest.count += size
+        if newest is not None and type(newest.index) is BISort:
+            fits = newest.end == first and newest.count + keys.size <= newest.capacity
+            if fits and newest.index.buffer(keys, rows, newest.count):
+                newest.count += keys.size
                 return
-        self.core.insert(k, Block(first, size, keys, rows, [], None))
+        self.core.insert(k, Block(first, keys.size, keys, rows, [], None))
 
     def _probe(self, k: int, lo: np.ndarray, hi: np.ndarray) -> int:
         """Fill the scratch arrays with pairs of the probes and stream k's rows; more than ROOM: the long way is needed."""

@@ -34,14 +34,23 @@ class BISort:
         self.buffered = 0
 
     def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        end = self.buffered + keys.size
-        if end <= self.buffer_keys.size:
-            self.buffer_keys[self.buffered : end] = keys
-            self.buffer_rows[self.buffered : end] = rows
-            self.buffered = end
-        else:
+        if not self.buffer(keys, rows, 0):
             self.flush()
             self._merge(keys, rows)
+
+    def buffer(self, keys: np.ndarray, rows: np.ndarray, offset: int) -> bool:
+        """Put rows, each moved by ``offset``, into the insertion buffer; False, and nothing is done, where there is no room."""
+        start, end = self.buffered, self.buffered + keys.size
+        if end > self.buffer_keys.size:
+            return False
+        if keys.size == 1:  # a row a push: plain numbers are cheaper than slices
+            self.buffer_keys[start], self.buffer_rows[start] = keys[0], rows[0] + offset
+        else:
+            self.buffer_keys[start:end] = keys
+            self.buffer_rows[start:end] = rows
+            self.buffer_rows[start:end] += offset
+        self.buffered = end
+        return True
 
     def flush(self) -> None:
         """Merge the insertion buffer into the main array."""

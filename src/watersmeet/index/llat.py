@@ -19,8 +19,6 @@ import numpy as np
 from watersmeet.index.base import PairBuffer
 from watersmeet.kernels import llat as kernels
 
-ROW_BYTES = 12
-
 
 class Llat:
     """Storage of rows by partition; who belongs where is decided by the index that owns the table."""

@@ -4,6 +4,12 @@ import numpy as np
 
 from watersmeet.kernels.jit import kernel
 
+NEAR = 8  # keys copied at a time
+AHEAD, SPARSE = (
+    4,
+    400,
+)  # measured: the ratios |a| / |b| from which on merge_ahead, and then merge_sparse, wins
+
 
 @kernel
 def merge(a_keys, a_rows, b_keys, b_rows, out_keys, out_rows):
@@ -97,10 +103,6 @@ def merge_sparse(a_keys, a_rows, b_keys, b_rows, out_keys, out_rows):
         k += 1
     out_keys[k:] = a_keys[i:]
     out_rows[k:] = a_rows[i:]
-
-
-NEAR = 8
-AHEAD, SPARSE = 4, 400  # measured: the ratios |a| / |b| from which on each of the others wins
 
 
 def merge_runs(
