@@ -2,6 +2,7 @@
 
 from watersmeet.errors import (
     ConditionError,
+    CoreFailed,
     DataError,
     OptionError,
     ResultError,
@@ -9,6 +10,7 @@ from watersmeet.errors import (
     StateError,
     WatersmeetError,
 )
+from watersmeet.flow.order import Punctuation
 from watersmeet.join import StreamJoin
 from watersmeet.result import Result
 from watersmeet.window import Range, Rows, Unbounded
@@ -17,8 +19,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConditionError",
+    "CoreFailed",
     "DataError",
     "OptionError",
+    "Punctuation",
     "Range",
     "Result",
     "ResultError",

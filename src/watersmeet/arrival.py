@@ -30,6 +30,8 @@ class Validity:
 
     def part(self, start: int, stop: int) -> "Validity":
         """The ranges of the rows [start, stop) of the block."""
+        if isinstance(self.arrival_lo, int) and isinstance(self.arrival_hi, int) and self.time_lo is None:
+            return self
         return Validity(
             *(bound[start:stop] if isinstance(bound, np.ndarray) else bound for bound in self._bounds())
         )
@@ -97,6 +99,12 @@ class Arrivals:
 
     def commit(self, counts: np.ndarray, clock: np.ndarray) -> None:
         self.counts, self.clock = counts, clock
+
+    def at(self, clock: np.ndarray) -> "Arrivals":
+        """As it stood when the clock was so."""
+        then = Arrivals(self.windows)
+        then.counts, then.clock, then.axis = self.counts, clock, self.axis
+        return then
 
     def _admit_untimed(
         self, sizes: Sequence[int], order: np.ndarray | None, first: int, counts: np.ndarray

@@ -15,12 +15,13 @@ from watersmeet.clock import BOTTOM, TOP
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.bi_sort import BISort
 from watersmeet.index.grid import Grid
-from watersmeet.kernels.filter import keep_arrived, keep_between, keep_within
+from watersmeet.kernels.filter import emit, keep_arrived, keep_between, keep_within
 from watersmeet.kernels.sort import is_sorted
 
 Bounds = list[tuple[np.ndarray, np.ndarray]]
 # lo, hi (inclusive, ascending), and the int32 position in the block of the row that probes with them
 Interval = tuple[np.ndarray, np.ndarray, np.ndarray]
+Thin = Callable[[PairBuffer, int], int]  # thins the first n pairs in place, and returns how many remain
 
 
 @dataclass(slots=True)
@@ -101,6 +102,22 @@ class SubWindow:
     def end(self) -> int:
         return self.base + self.count
 
+    @property
+    def oldest(self) -> int:
+        """Arrival number of the oldest row in the index."""
+        return self.base + self.trimmed
+
+    def numbers(self, probe: Probe, buffer: PairBuffer, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first ``n`` candidates of the buffer as arrival numbers: of the probing rows, and of the stored ones."""
+        probes, stored = np.empty(n, np.int64), np.empty(n, np.int64)
+        emit(buffer.probe, buffer.row, n, probe.first, self.base, probes, stored)
+        return probes, stored
+
+    @property
+    def scattered(self) -> np.ndarray | None:
+        """Arrival numbers by offset, where rows do not follow on one another."""
+        return None
+
     def takes(self, block: Block) -> bool:
         """Whether the block follows on the last row, and fits."""
         return self.end == block.first and self.count + block.count <= self.capacity
@@ -167,18 +184,20 @@ class SubWindow:
             for lo, hi, rows in probe.intervals:
                 yield from _thinned(self.index.pairs(lo, hi, rows, buffer), buffer, thin)
 
-    def _filters(self, probe: Probe) -> list[Callable[[PairBuffer, int], int]]:
+    def _filters(self, probe: Probe) -> list[Thin]:
         """What candidates of this sub-window must still pass."""
-        filters: list[Callable[[PairBuffer, int], int]] = []
-        validity, base = probe.validity, self.base
+        filters = self._validity_filters(probe)
+        for codes, bounds in zip(self.codes, probe.checks, strict=True):
+            filters.append(_band_filter(codes, bounds))
+        return filters
+
+    def _validity_filters(self, probe: Probe) -> list[Thin]:
+        """What keeps the pairs whose stored row the probing row may see."""
+        filters: list[Thin] = []
+        validity = probe.validity
         lo, hi = validity.arrival_lo, validity.arrival_hi
-        if not (self.end <= _least(hi) and base + self.trimmed >= _most(lo)):
-            if isinstance(lo, int) and isinstance(hi, int):
-                first, stop = lo - base, hi - base
-                filters.append(lambda pairs, n: keep_within(pairs.probe, pairs.row, n, first, stop))
-            else:
-                lows, highs = _spread(lo, hi), _spread(hi, lo)
-                filters.append(lambda pairs, n: keep_arrived(pairs.probe, pairs.row, n, base, lows, highs))
+        if not (self.end <= least(hi) and self.oldest >= most(lo)):
+            filters.append(self._arrival_filter(lo, hi))
         time_lo, time_hi, times = validity.time_lo, validity.time_hi, self.times
         if (
             time_lo is not None
@@ -187,13 +206,19 @@ class SubWindow:
             and not self._timely(time_lo, time_hi)
         ):
             filters.append(lambda pairs, n: keep_between(pairs.probe, pairs.row, n, times, time_lo, time_hi))
-        for codes, bounds in zip(self.codes, probe.checks, strict=True):
-            filters.append(_band_filter(codes, bounds))
         return filters
+
+    def _arrival_filter(self, lo: int | np.ndarray, hi: int | np.ndarray) -> Thin:
+        base = self.base
+        if isinstance(lo, int) and isinstance(hi, int):
+            first, stop = lo - base, hi - base
+            return lambda pairs, n: keep_within(pairs.probe, pairs.row, n, first, stop)
+        lows, highs = spread(lo, hi), spread(hi, lo)
+        return lambda pairs, n: keep_arrived(pairs.probe, pairs.row, n, base, lows, highs)
 
     def overlaps(self, validity: Validity) -> bool:
         """Whether any row of the sub-window can lie in the validity range of any probe."""
-        if self.end <= _least(validity.arrival_lo) or self.base >= _most(validity.arrival_hi):
+        if self.end <= least(validity.arrival_lo) or self.base >= most(validity.arrival_hi):
             return False
         time_lo, time_hi = validity.time_lo, validity.time_hi
         if time_lo is None or time_hi is None or self.times is None or not time_lo.size:
@@ -202,9 +227,7 @@ class SubWindow:
 
     def inside(self, validity: Validity) -> bool:
         """Whether every row of the sub-window lies in the validity range of every probe."""
-        if not (
-            self.end <= _least(validity.arrival_hi) and self.base + self.trimmed >= _most(validity.arrival_lo)
-        ):
+        if not (self.end <= least(validity.arrival_hi) and self.oldest >= most(validity.arrival_lo)):
             return False
         time_lo, time_hi = validity.time_lo, validity.time_hi
         return time_lo is None or time_hi is None or self.times is None or self._timely(time_lo, time_hi)
@@ -223,9 +246,7 @@ class SubWindow:
         return index + sum(array.itemsize * self.count for array in arrays)
 
 
-def _thinned(
-    found: Iterator[int], buffer: PairBuffer, filters: list[Callable[[PairBuffer, int], int]]
-) -> Iterator[int]:
+def _thinned(found: Iterator[int], buffer: PairBuffer, filters: list[Thin]) -> Iterator[int]:
     for n in found:
         for keep in filters:
             if n == 0:
@@ -235,20 +256,20 @@ def _thinned(
             yield n
 
 
-def _least(value: int | np.ndarray) -> int:
+def least(value: int | np.ndarray) -> int:
     return value if isinstance(value, int) else int(value.min(initial=TOP))
 
 
-def _most(value: int | np.ndarray) -> int:
+def most(value: int | np.ndarray) -> int:
     return value if isinstance(value, int) else int(value.max(initial=BOTTOM))
 
 
-def _spread(value: int | np.ndarray, other: int | np.ndarray) -> np.ndarray:
+def spread(value: int | np.ndarray, other: int | np.ndarray) -> np.ndarray:
     """A scalar bound as an array beside the other, which is one."""
     return value if isinstance(value, np.ndarray) else np.full(np.size(other), value, np.int64)
 
 
-def _band_filter(codes: np.ndarray, bounds: Bounds) -> Callable[[PairBuffer, int], int]:
+def _band_filter(codes: np.ndarray, bounds: Bounds) -> Thin:
     if len(bounds) == 1:
         lo, hi = bounds[0]
         return lambda pairs, n: keep_between(pairs.probe, pairs.row, n, codes, lo, hi)

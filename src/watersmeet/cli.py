@@ -154,6 +154,22 @@ def bench_engine(
         raise typer.Exit(1)
 
 
+@bench.command("flows")
+def bench_flows(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Under two minutes instead of about twelve.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="Write every figure here.")] = None,
+    plots: Annotated[Path | None, typer.Option(help="Draw the figures into this folder.")] = None,
+    cores: Annotated[int, typer.Option(min=1, help="Most cores of a flow.")] = os.cpu_count() or 1,
+) -> None:
+    """Every flow, the papers' figures, and simulated cores beside the real ones and the model."""
+    from watersmeet.bench.flows import bench_flows as measure
+
+    if not measure(quick=quick, cores=cores, json=json, plots=plots):
+        raise typer.Exit(1)
+
+
 @bench.command("convergence")
 def bench_convergence(
     plot: Annotated[Path | None, typer.Option(help="Draw the errors by adjustment into this file.")] = None,

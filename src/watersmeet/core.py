@@ -7,6 +7,7 @@ the same, the push is undone: rows are the state, so the chains are rebuilt from
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,8 @@ class Outcome:
     matches: Matches
     late: dict[int, pa.RecordBatch]
     chunks: Sequence[Chunks | None] = ()  # where the rows of the matches lie
+    punctuations: Any = ()  # flows that keep an order: marks in the output
+    missing: dict[int, np.ndarray] = field(default_factory=dict)  # rows lost with a core that has failed
 
 
 class JoinCore:
@@ -70,7 +73,11 @@ class JoinCore:
         self.streams, self.windows, self.how = tuple(streams), tuple(windows), how
         self.index, self.mode, self.size = index, mode, size
         self.pool = Pool(cores)
-        self.arrivals = Arrivals(windows)
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing has come yet."""
+        self.arrivals = Arrivals(self.windows)
         self.payload: list[Payload | None] = [None, None]
         self.chains = [self.new_chain(k, 0) for k in (0, 1)]
         self.habits = [Habits(), Habits()]
@@ -396,6 +403,36 @@ class JoinCore:
         ]
         return self.condition.holds(rows[0], rows[1])
 
+    # ---- what the outside may ask --------------------------------------------------------------------------------
+
+    def indexes(self, k: int) -> list[str]:
+        """The kinds of index over stream k's rows."""
+        return [sub.index.name for sub in self.chains[k].subwindows if sub.index is not None]
+
+    def index_bytes(self, k: int) -> int:
+        return self.chains[k].nbytes
+
+    def flow_lines(self) -> list[str]:
+        """How rows reach the cores, for ``explain``."""
+        return []
+
+    def settled(self) -> None:
+        """Return when nothing is on its way: the state can then be written down."""
+
+    def extra_numbers(self) -> dict[str, Any]:
+        """What the state has besides rows, flags and counters."""
+        return {}
+
+    def extra_columns(self, k: int, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The same by row, for the rows [start, stop) of stream k."""
+        return {}
+
+    def restore_extra(self, numbers: dict[str, Any]) -> None:
+        """Take back ``extra_numbers``."""
+
+    def restore_columns(self, k: int, first: int, columns: dict[str, np.ndarray]) -> None:
+        """Take back ``extra_columns`` of the rows from ``first`` on."""
+
     # ---- after the probes ---------------------------------------------------------------------------------------
 
     def _settle(self, matches: Matches) -> None:
@@ -431,5 +468,9 @@ class JoinCore:
             payload = self.payload[k]
             if payload is not None:
                 payload.drop_before(payload.end)
-        self.pool.close()
+        self.close()
         return outcome
+
+    def close(self) -> None:
+        """End the threads."""
+        self.pool.close()

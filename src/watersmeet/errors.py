@@ -31,3 +31,15 @@ class ResultError(WatersmeetError):
 
 class StateError(WatersmeetError):
     """A saved state is missing, damaged or of another kind; or a finished join was pushed to."""
+
+
+class CoreFailed(WatersmeetError):  # noqa: N818
+    """A join core of a flow has failed, and what was on its way was undone.
+
+    ``core``: its number. ``resume``: by stream, the arrival number from which on rows are to be pushed again.
+    """
+
+    def __init__(self, message: str, core: int | None = None) -> None:
+        super().__init__(message)
+        self.core = core
+        self.resume: dict[str, int] = {}

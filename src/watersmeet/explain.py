@@ -11,8 +11,9 @@ from watersmeet.plan import Plan
 
 def explain(core: JoinCore, options: Mapping[str, Any]) -> str:
     """One line a fact, names first, so that a test or a person can find them."""
-    lines = [f"StreamJoin {options['how']} of {' and '.join(core.streams)}, {core.pool.cores} core(s)"]
+    lines = [f"StreamJoin {options['how']} of {' and '.join(core.streams)}, {options['cores']} core(s)"]
     lines.append(f"  condition  {options['condition']}")
+    lines += core.flow_lines()
     if core.plan is None:
         lines.append("  not bound yet: waiting for the first batch, and so the schema, of both streams")
     else:
@@ -46,6 +47,6 @@ def _plan_lines(plan: Plan) -> list[str]:
 
 def _stream_line(core: JoinCore, k: int, stream: str) -> str:
     chain = core.chains[k]
-    kinds = Counter(sub.index.name for sub in chain.subwindows if sub.index is not None)
+    kinds = Counter(core.indexes(k))
     held = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "none yet"
     return f"  stream {stream}   {core.windows[k]}: {chain.rows:,} rows in sub-windows: {held}"

@@ -1,7 +1,7 @@
 """``StreamJoin``: what users write. Names, SQL texts and options outside; arrival numbers and the join core inside."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -16,6 +16,11 @@ from watersmeet.core import JoinCore, Outcome
 from watersmeet.errors import OptionError, SchemaError, StateError
 from watersmeet.explain import explain
 from watersmeet.expression.select import Select
+from watersmeet.flow.catalog import checked_flow
+from watersmeet.flow.collecting import CollectingCore
+from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.options import FlowOptions, uses_flow
+from watersmeet.flow.stream import leaving
 from watersmeet.outer import join_type
 from watersmeet.plan import INDEXES
 from watersmeet.result import Gatherer, Result
@@ -59,6 +64,16 @@ class StreamJoin:
         result: str = "pairs",
         schemas: Mapping[str, Any] | None = None,
         subwindow: int | None = None,
+        flow: str | None = None,
+        order: str = "none",
+        precision: int | None = None,
+        granularity: int | None = None,
+        fanout: int | None = None,
+        queue: int | None = None,
+        on_core_failure: str = "raise",
+        target_rate: float | None = None,
+        target_latency: float | None = None,
+        collect: str | float | None = None,
         **streams: Window,
     ) -> None:
         named = _named_windows(windows, streams)
@@ -74,19 +89,31 @@ class StreamJoin:
             result=result,
             subwindow=subwindow,
         )
+        self._flow = FlowOptions(
+            flow, cores, order, precision, granularity, fanout, queue, on_core_failure, target_rate, target_latency, collect
+        )  # fmt: skip
+        self.options |= checked_flow(self._flow, how, result)
         self._condition = Condition(condition)
         self._how = join_type(how)
         self._select = Select(select)
         self._schemas: list[pa.Schema | None] = [None, None]
         self._bound = False  # whether both schemas are known
         self._gatherer = Gatherer(self.streams, self._schemas, None, result)
-        self._core = JoinCore(self.streams, list(named.values()), self._how, index, result, cores, subwindow)
+        self._core = self._new_core()
         self._late = [0, 0]
         self._results = self._pushes = 0
         self._seconds = 0.0
-        self._finished = False
+        self._finished = self._closed = False
         if schemas is not None:
             self._adopt(self._given(schemas))
+
+    def _new_core(self) -> JoinCore:
+        windows, options = list(self.windows.values()), self.options
+        index, mode, size = options["index"], options["result"], options["subwindow"]
+        if uses_flow(self._flow):
+            kind = FlowCore if self._flow.collect is None else CollectingCore
+            return kind(self.streams, windows, self._how, index, mode, self._flow, size)
+        return JoinCore(self.streams, windows, self._how, index, mode, options["cores"], size)
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
@@ -102,6 +129,10 @@ class StreamJoin:
         if self._finished:
             raise StateError(
                 "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
+            )
+        if self._closed:
+            raise StateError(
+                "the join must be open to be pushed to; got a push after close(); make a new StreamJoin"
             )
         if rows is not None:
             batches = {**rows, **batches}
@@ -141,10 +172,7 @@ class StreamJoin:
         self, schemas: list[pa.Schema | None], numbers: dict[str, Any], rows: dict[int, pa.Table]
     ) -> None:
         """To a state in which not all schemas were known: as if it had been saved and loaded."""
-        old = self._core
-        self._core = JoinCore(
-            old.streams, old.windows, old.how, old.index, old.mode, old.pool.cores, old.size
-        )
+        self._core.begin()
         self._schemas = [None, None]
         self._adopt(schemas)
         restore(self._core, numbers, rows)
@@ -211,6 +239,31 @@ class StreamJoin:
         self._finished = True
         return self._result(outcome, started)
 
+    def results(self) -> Iterator[Result]:
+        """Results as they leave, block by block, while another thread pushes; ends after ``finish()``.
+
+        From this call on ``push`` does not wait: its Result has only late rows, and it blocks while the queues are full. Needs a flow.
+        """
+        core = self._core
+        if not isinstance(core, FlowCore):
+            raise OptionError(
+                "results() can be iterated while another thread pushes only with a flow; got flow=None; make the join with "
+                "flow='split_join', for instance"
+            )
+        blocks = leaving(core)
+        return (self._result(outcome, time.perf_counter()) for outcome in blocks)
+
+    def close(self) -> None:
+        """End the threads of a flow; rows that are on their way are lost. Always returns. A closed join can still be saved."""
+        self._closed = True
+        self._core.close()
+
+    def __enter__(self) -> "StreamJoin":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     # ---- schemas ------------------------------------------------------------------------------------------------
 
     def _given(self, schemas: Mapping[str, Any]) -> list[pa.Schema | None]:
@@ -274,7 +327,8 @@ class StreamJoin:
         for k, batch in outcome.late.items():
             self._late[k] += batch.num_rows
             late[self.streams[k]] = batch
-        result = Result(self._gatherer, outcome.matches, outcome.chunks, late)
+        missing = {self.streams[k]: rows for k, rows in outcome.missing.items()}
+        result = Result(self._gatherer, outcome.matches, outcome.chunks, late, outcome.punctuations, missing)
         self._results += result.count
         self._seconds += time.perf_counter() - started
         return result
@@ -288,10 +342,10 @@ class StreamJoin:
         arrivals, streams = self._core.arrivals, {}
         for k, name in enumerate(self.streams):
             chain, payload = self._core.chains[k], self._core.payload[k]
-            index_bytes, payload_bytes = chain.nbytes, 0 if payload is None else payload.nbytes
+            index_bytes, payload_bytes = self._core.index_bytes(k), 0 if payload is None else payload.nbytes
             streams[name] = {
                 "rows": chain.rows, "arrived": int(arrivals.counts[k]), "late": self._late[k], "subwindows": len(chain.subwindows),
-                "indexes": [sub.index.name for sub in chain.subwindows if sub.index is not None],
+                "indexes": self._core.indexes(k),
                 "index_bytes": index_bytes, "payload_bytes": payload_bytes, "bytes": index_bytes + payload_bytes,
             }  # fmt: skip
         arrived = int(arrivals.counts.sum())
@@ -306,6 +360,7 @@ class StreamJoin:
 
     def save(self, directory: str | PathLike[str]) -> None:
         """Write the whole state to a directory; ``StreamJoin.load`` goes on from there, exactly."""
+        self._core.settled()
         header = {
             "options": self.options,
             "windows": {name: window_to_json(window) for name, window in self.windows.items()},

@@ -18,6 +18,7 @@ class RangeRecords:
     end: np.ndarray
     rows: np.ndarray  # offsets in key order; run = base + rows
     base: int
+    scattered: np.ndarray | None = None  # arrival numbers by offset, where they do not follow on one another
 
     @property
     def count(self) -> int:
@@ -25,6 +26,8 @@ class RangeRecords:
 
     def arrivals(self) -> np.ndarray:
         """The run: arrival numbers in key order."""
+        if self.scattered is not None:
+            return self.scattered[self.rows]
         return self.rows.astype(np.int64) + self.base
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """A batch made ready, once: keys and codes computed, sorted by the driving key; as a block to store, and as a probe."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +24,61 @@ def bare_block(batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> B
     return Block(first, batch.num_rows, _NO_KEYS, _NO_ROWS, [], times)
 
 
+@dataclass(slots=True)
+class Columns:
+    """Keys and codes of a batch in arrival order: what blocks are cut from."""
+
+    first: int  # arrival number of the first row
+    count: int
+    keys: np.ndarray
+    others: np.ndarray | None  # grid: the second key
+    usable: np.ndarray | None  # which rows can match at all; None: all of them
+    codes: list[np.ndarray]
+    times: np.ndarray | None
+
+
+def read_columns(
+    plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None
+) -> Columns:
+    """Keys and codes of a batch. Rows that cannot match (a NULL key, a failed filter) are not usable."""
+    keys, valid = plan.driver.keys(stream, batch)
+    masks = [valid, plan.condition.passes(stream, batch)]
+    codes = []
+    for band in plan.checks:
+        band_codes, band_valid = band.keys(stream, batch)
+        codes.append(band_codes)
+        masks.append(band_valid)
+    others = None
+    if plan.cells is not None:
+        others, other_valid = plan.cells[1].keys(stream, batch)
+        masks.append(other_valid)
+    return Columns(first, batch.num_rows, keys, others, all_valid(masks), codes, times)
+
+
+def cut_block(columns: Columns, layout: CellLayout | None, start: int, stop: int) -> Block:
+    """The rows [start, stop) as a block, sorted by its driving key. Rows that cannot match get no key."""
+    keys = columns.keys[start:stop]
+    usable = None if columns.usable is None else columns.usable[start:stop]
+    rows = None if usable is None else np.flatnonzero(usable).astype(np.int32)
+    if rows is not None:
+        keys = keys[rows]
+    cells = None
+    if layout is not None:
+        assert columns.others is not None
+        others = columns.others[start:stop]
+        others = others if rows is None else others[rows]
+        located, order = sort_keys(layout.locate(keys, others))
+        cells = (keys[order], others[order])
+        keys = located
+    else:
+        keys, order = sort_keys(keys)
+    codes = [array[start:stop] for array in columns.codes]
+    times = None if columns.times is None else columns.times[start:stop]
+    return Block(
+        columns.first + start, stop - start, keys, order if rows is None else rows[order], codes, times, cells
+    )
+
+
 def prepare_block(
     plan: Plan,
     layout: CellLayout | None,
@@ -31,30 +87,8 @@ def prepare_block(
     first: int,
     times: np.ndarray | None,
 ) -> Block:
-    """Keys and codes of a batch. Rows that cannot match (a NULL key, a failed filter) get no key."""
-    keys, valid = plan.driver.keys(stream, batch)
-    masks = [valid, plan.condition.passes(stream, batch)]
-    codes = []
-    for band in plan.checks:
-        band_codes, band_valid = band.keys(stream, batch)
-        codes.append(band_codes)
-        masks.append(band_valid)
-    if plan.cells is not None:
-        others, other_valid = plan.cells[1].keys(stream, batch)
-        masks.append(other_valid)
-    mask = all_valid(masks)
-    rows = None if mask is None else np.flatnonzero(mask).astype(np.int32)
-    if rows is not None:
-        keys = keys[rows]
-    cells = None
-    if layout is not None:
-        others = others if rows is None else others[rows]
-        located, order = sort_keys(layout.locate(keys, others))
-        cells = (keys[order], others[order])
-        keys = located
-    else:
-        keys, order = sort_keys(keys)
-    return Block(first, batch.num_rows, keys, order if rows is None else rows[order], codes, times, cells)
+    """A whole batch as one block."""
+    return cut_block(read_columns(plan, stream, batch, first, times), layout, 0, batch.num_rows)
 
 
 def make_probe(plan: Plan, layout: CellLayout | None, stream: str, block: Block, validity: Validity) -> Probe:
@@ -63,11 +97,11 @@ def make_probe(plan: Plan, layout: CellLayout | None, stream: str, block: Block,
     if layout is not None:
         assert block.cells is not None
         return Probe(block.first, [], checks, validity, layout.bounds(stream, block.rows, *block.cells))
-    intervals = [_in_order(lo, hi, block.rows) for lo, hi in plan.driver.bounds(stream, block.keys)]
+    intervals = [in_order(lo, hi, block.rows) for lo, hi in plan.driver.bounds(stream, block.keys)]
     return Probe(block.first, intervals, checks, validity)
 
 
-def _in_order(lo: np.ndarray, hi: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def in_order(lo: np.ndarray, hi: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Without the probes that match nothing, if there are any at the ends, where int64 leaves no room to keep them in order."""
     if lo.size and (lo[0] > hi[0] or lo[-1] > hi[-1]):
         some = lo <= hi

@@ -6,7 +6,6 @@ import numpy as np
 
 from watersmeet.chain import Probe, SubWindow, sorted_run
 from watersmeet.index.base import PairBuffer
-from watersmeet.kernels.filter import emit
 from watersmeet.kernels.probe import count_ranges
 from watersmeet.kernels.ranges import keep_filled
 from watersmeet.matches import Matches, RangeRecords
@@ -19,8 +18,7 @@ def find_pairs(
 ) -> None:
     """All results of the probe in this sub-window, as pairs of arrival numbers."""
     for n in sub.candidates(probe, buffer):
-        probes, stored = np.empty(n, np.int64), np.empty(n, np.int64)
-        emit(buffer.probe, buffer.row, n, probe.first, sub.base, probes, stored)
+        probes, stored = sub.numbers(probe, buffer, n)
         if residual is not None:
             holds = residual(side, probes, stored)
             probes, stored = probes[holds], stored[holds]
@@ -53,11 +51,12 @@ def find_ranges(
             kept = keep_filled(rows, probe.first, start, end, probes)
             if kept:
                 out.ranges.append(
-                    RangeRecords(side, probes[:kept], start[:kept], end[:kept], run.rows, sub.base)
+                    RangeRecords(
+                        side, probes[:kept], start[:kept], end[:kept], run.rows, sub.base, sub.scattered
+                    )
                 )
         for n in run.buffered_pairs(lo, hi, rows, buffer):
-            stored = buffer.row[:n].astype(np.int64) + sub.base
-            _pairs_as_ranges(side, buffer.probe[:n].astype(np.int64) + probe.first, stored, count_only, out)
+            _pairs_as_ranges(side, *sub.numbers(probe, buffer, n), count_only, out)
 
 
 def _pairs_as_ranges(

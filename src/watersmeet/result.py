@@ -60,6 +60,8 @@ class Result:
         matches: Matches,
         chunks: Sequence[Chunks | None],
         late: Mapping[str, pa.RecordBatch],
+        punctuations: Any = (),
+        missing: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self._gatherer, self._matches, self._chunks = gatherer, matches, chunks
         self._pairs: dict[str, np.ndarray] | None = None
@@ -68,6 +70,11 @@ class Result:
         """How many result rows there are."""
         self.late = late
         """Rows refused as late, by stream; a stream without late rows is not in it."""
+        self.punctuations = punctuations
+        """With ``order=``: marks that say how far the output is complete; a sequence of ``Punctuation``."""
+        self.missing = missing or {}
+        """With ``on_core_failure="continue"``: by stream, the arrival numbers of stored rows that were lost with a core while this
+        push ran. Pairs of these rows with rows of this push may be missing; nothing else is."""
 
     def __len__(self) -> int:
         return self.count

@@ -16,6 +16,7 @@ from watersmeet.index.grid import Grid
 from watersmeet.prepare import bare_block
 
 DONE = "__done"  # the column of flags in a saved state
+EXTRA = "__extra_"  # beginning of the names of further columns that are not the user's
 
 
 def snapshot(core: JoinCore) -> dict[str, Any]:
@@ -26,6 +27,7 @@ def snapshot(core: JoinCore) -> dict[str, Any]:
         "subwindows": [[[sub.base, sub.end] for sub in chain.subwindows] for chain in core.chains],
         "replans": core.replans,
         "shares": {} if core.plan is None else core.plan.selectivity,
+        "extra": core.extra_numbers(),
     }
 
 
@@ -40,14 +42,25 @@ def stored_rows(core: JoinCore) -> dict[int, pa.Table]:
         for sub in core.chains[k].subwindows:
             parts.append(payload.rows_between(sub.base, sub.end))
             flags.append(np.zeros(sub.count, np.bool_) if sub.done is None else sub.done[: sub.count])
-        tables[k] = pa.Table.from_batches(parts).append_column(DONE, pa.array(np.concatenate(flags)))
+        table = pa.Table.from_batches(parts).append_column(DONE, pa.array(np.concatenate(flags)))
+        tables[k] = _with_extra(core, k, table)
     return tables
+
+
+def _with_extra(core: JoinCore, k: int, table: pa.Table) -> pa.Table:
+    borders = [(sub.base, sub.end) for sub in core.chains[k].subwindows]
+    parts = [core.extra_columns(k, *border) for border in borders]
+    for name in parts[0] if parts else ():
+        column = pa.array(np.concatenate([part[name] for part in parts]))
+        table = table.append_column(EXTRA + name, column)
+    return table
 
 
 def restore(core: JoinCore, numbers: dict[str, Any], tables: dict[int, pa.Table]) -> None:
     """Give a new core, whose schemas are known, a saved state."""
     core.arrivals.commit(np.array(numbers["counts"]), np.array(numbers["clock"]))
     core.replans = list(numbers["replans"])
+    core.restore_extra(numbers["extra"])
     core.plan = None  # sub-windows are filled first, and indexed once all rows are there
     for k, table in tables.items():
         _restore_stream(core, k, table, numbers["subwindows"][k])
@@ -64,7 +77,11 @@ def _restore_stream(core: JoinCore, k: int, table: pa.Table, borders: list[list[
     for base, end in borders:
         rows = table.slice(taken, end - base)
         taken += end - base
-        batch = one_batch(rows.drop_columns([DONE]))
+        extra = [name for name in table.column_names if name.startswith(EXTRA)]
+        batch = one_batch(rows.drop_columns([DONE, *extra]))
+        core.restore_columns(
+            k, base, {name.removeprefix(EXTRA): rows.column(name).to_numpy() for name in extra}
+        )
         payload.end = base
         payload.append(batch)
         chain.insert(bare_block(batch, base, core.times(k, batch)), partial(int, end - base), _no_index)

@@ -17,7 +17,7 @@ class Scan:
     def __init__(self, capacity: int) -> None:
         self.keys = np.empty(capacity, np.int64)
         self.rows = np.empty(capacity, np.int32)
-        self.used = 0
+        self.start = self.used = 0  # keys[start:used] are looked at
 
     def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
         end = self.used + keys.size
@@ -26,9 +26,17 @@ class Scan:
         self.used = end
 
     def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
-        state = np.zeros(3, np.int64)
+        state = np.array((self.start, 0, 0))
         while state[0] < self.used:
             yield list_pairs(self.keys, self.rows, self.used, lo, hi, probes, state, buffer.probe, buffer.row)
+
+    def slide(self, capacity: int, rows: int) -> None:
+        """Leave out what is before ``start``, where the rows below offset ``rows`` are; offsets move down by as much."""
+        keys, offsets = np.empty(capacity, np.int64), np.empty(capacity, np.int32)
+        left = self.used - self.start
+        keys[:left] = self.keys[self.start : self.used]
+        offsets[:left] = self.rows[self.start : self.used] - np.int32(rows)
+        self.keys, self.rows, self.start, self.used = keys, offsets, 0, left
 
     def seal(self) -> None:
         self.keys, self.rows = self.keys[: self.used].copy(), self.rows[: self.used].copy()

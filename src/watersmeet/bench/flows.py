@@ -1,0 +1,96 @@
+"""``watersmeet bench flows``: the papers' figures with every flow, simulated cores beside real ones; tables, targets, JSON and plots.
+
+What stays true: each case runs in a process of its own; one that fails is reported and the run goes on; the exit is unclean iff one
+failed or a recount did not agree.
+"""
+
+import json as json_text
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from watersmeet.bench.flow_cases import FlowCase, FlowOutcome, FlowPlan, calibration, flow_cases, simulations
+from watersmeet.bench.flow_report import print_flows, write_flows
+from watersmeet.bench.measure import isolated
+from watersmeet.bench.report import machine, wide_console
+from watersmeet.bench.targets import rate_text
+
+
+def bench_flows(
+    *,
+    quick: bool,
+    cores: int,
+    json: Path | None = None,
+    plots: Path | None = None,
+    console: Console | None = None,
+    plan: FlowPlan | None = None,
+) -> bool:
+    """Measure everything; True iff all cases ran and every recount agreed."""
+    console = console or wide_console()
+    plan = plan or FlowPlan.of(quick, cores)
+    outcome, begin, about = FlowOutcome(), time.perf_counter(), machine(cores)
+    console.print(
+        f"[bold]watersmeet bench flows[/] {'--quick' if quick else ''} on {about['cpu']}, {cores} cores"
+    )
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=1)
+
+        def run_all(cases: list[FlowCase]) -> None:
+            progress.update(task, total=(progress.tasks[0].completed + len(cases)))
+            for case in cases:
+                progress.update(task, description=case.title[:60])
+                run_case(case, outcome, progress.console)
+                progress.advance(task)
+
+        run_all([calibration()])
+        run_all([*flow_cases(plan), *simulations(plan, outcome)])
+    about["seconds"] = round(time.perf_counter() - begin, 1)
+    print_flows(outcome, about, console)
+    if json is not None:
+        write_flows(outcome, about, json)
+        console.print(f"all figures: {json}")
+    if plots is not None:
+        from watersmeet.bench.flow_plots import write_flow_plots
+
+        console.print(f"plots: {', '.join(str(path) for path in write_flow_plots(outcome, plots))}")
+    return not outcome.problems
+
+
+def run_case(case: FlowCase, outcome: FlowOutcome, console: Console) -> None:
+    """Measure one case and add what it gave."""
+    try:
+        found = isolated("flow_case", json_text.dumps(case.wanted), timeout=case.timeout)
+    except Exception as error:  # a failed case must not lose the others' results
+        outcome.problems.append(f"{case.title}: {type(error).__name__}: {error}")
+        console.print(f"[red]{case.title}: {type(error).__name__}[/]", highlight=False)
+        return
+    if "costs" in found:
+        outcome.costs, outcome.rate = found["costs"], found["rate"]
+    else:
+        outcome.found += [{**run, "group": case.group} for run in found.get("runs", [found])]
+    marks = found.get("verified")
+    if False in (marks if isinstance(marks, list) else [marks]):
+        outcome.problems.append(f"{case.title}: the count differs from the recount")
+    console.print(f"{case.title}: {_shown(found)}", highlight=False, soft_wrap=True)
+
+
+def _shown(found: dict[str, Any]) -> str:
+    if "costs" in found:
+        probes = (f"{flow} {costs['probe'] * 1e6:.3g}" for flow, costs in found["costs"].items())
+        return f"µs a row without comparisons: {', '.join(probes)}"
+    if "runs" in found:
+        visits = ((run["cores"], run["latency"].get("visiting", float("nan"))) for run in found["runs"])
+        return "  ".join(f"[dim]{cores}:[/] {visit * 1e3:.3g} ms" for cores, visit in visits)
+    if "per_stream" in found:
+        return f"[bold]{rate_text(found['per_stream'])}[/]/s a stream, windows of {found['window']:,} rows"
+    if "rates" in found:
+        return " and ".join(f"[bold]{rate_text(rate)}[/]/s" for rate in found["rates"])
+    visiting = found.get("loaded", {}).get("visiting") or found.get("alone", {}).get("visiting")
+    text = "" if visiting is None else f", visiting {visiting['mean'] * 1e3:.3g} ms"
+    return (
+        f"[bold]{rate_text(found['rate'])}[/]/s{text}{' WRONG COUNT' if found['verified'] is False else ''}"
+    )

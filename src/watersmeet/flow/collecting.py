@@ -1,0 +1,118 @@
+"""A flow whose pushes are collected until there are enough rows, or the first has waited long enough."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from watersmeet.core import Outcome
+from watersmeet.errors import StateError
+from watersmeet.flow.catalog import flow_class
+from watersmeet.flow.collect import Batches, Collector, collecting_time
+from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.options import FlowOptions
+from watersmeet.matches import Matches
+from watersmeet.outer import How
+from watersmeet.window import Window
+
+
+class CollectingCore(FlowCore):
+    """A flow whose pushes are collected, once both schemas are known."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        windows: Sequence[Window],
+        how: How,
+        index: str,
+        mode: str,
+        options: FlowOptions,
+        size: int | None,
+    ) -> None:
+        self.collector = Collector(
+            options.granularity or flow_class(options).granularity, collecting_time(options.collect)
+        )
+        super().__init__(streams, windows, how, index, mode, options, size)
+
+    def push_through(self, batches: Batches, order: np.ndarray | None, first: int) -> Outcome:
+        """Keep rows until there are enough or their time is up; a push without rows lets through what there is."""
+        collector = self.collector
+        if self.plan is None:
+            return super().push_through(batches, order, first)
+        for k, batch in enumerate(batches):
+            self.times(k, batch)  # a time that cannot be used is refused by the push that brings it
+        some = any(batch is not None and batch.num_rows for batch in batches)
+        if some:
+            collector.add(batches, order, first)
+            if not collector.due():
+                with self.lock:
+                    self.start()
+                if self.streaming:
+                    self.runner.wake()  # who takes results from there must know when the time is up
+                return Outcome(Matches(), {}, self.chunks())
+        try:
+            return self._let_through()
+        except BaseException:
+            if some:
+                collector.take_back()
+            raise
+
+    def _let_through(self) -> Outcome:
+        """Everything that was collected goes through as one push."""
+        outcome = super().push_through(*self.collector.together())
+        self.collector.clear()
+        return outcome
+
+    def flush_if_due(self) -> None:
+        """Let rows through that have been collected for long enough.
+
+        Only while nothing is on its way: who takes results must not wait until all of them have left.
+        """
+        if self.pending or not self.collector.due():
+            return
+        if self.pushing.acquire(blocking=False):  # else somebody pushes, and lets them through
+            try:
+                if self.collector.due() and not self.pending and not self.closed:
+                    late = self._let_through().late
+                    if late:
+                        self.asides.append(Outcome(Matches(), late, self.chunks()))
+            finally:
+                self.pushing.release()
+
+    def patience(self, longest: float) -> float:
+        left = self.collector.left()
+        return longest if left is None else min(longest, left)
+
+    def finish(self) -> Outcome:
+        collected = None
+        with self.pushing:
+            if self.collector.rows:
+                collected = self._let_through()
+        outcome = super().finish()
+        return outcome if collected is None else _one_after_the_other(collected, outcome)
+
+    def settled(self) -> None:
+        # Rows that were collected have no arrival number yet; to let them through here would lose their results.
+        if self.collector.rows:
+            raise StateError(
+                f"a join must have let all rows through to be saved; got {self.collector.rows:,} collected rows; call push() without "
+                "rows, which lets them through and gives their results, then save"
+            )
+        super().settled()
+
+    def go_back(self) -> None:
+        self.collector.clear()  # what was collected came after what is undone
+        super().go_back()
+
+    def flow_lines(self) -> list[str]:
+        return [*super().flow_lines(), f"  collect    {self.collector}"]
+
+
+def _one_after_the_other(first: Outcome, then: Outcome) -> Outcome:
+    """The results of two pushes as one; those of the first come first, and all rows lie in its chunks."""
+    matches = Matches(
+        first.matches.pairs + then.matches.pairs,
+        first.matches.ranges + then.matches.ranges,
+        first.matches.counts + then.matches.counts,
+    )
+    return replace(first, matches=matches)

@@ -1,0 +1,121 @@
+"""What every join core does: keep rows of both streams, probe them, answer. How rows come to it is the flow's business."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from watersmeet.chain import SubWindow
+from watersmeet.clock import BOTTOM, TOP
+from watersmeet.flow.load import Load, Part
+from watersmeet.flow.message import Found, Mark
+from watersmeet.flow.network import Link, Message, Node
+from watersmeet.flow.order import arrange
+from watersmeet.flow.store import Store
+from watersmeet.flow.work import Work
+from watersmeet.index.base import PairBuffer
+from watersmeet.matches import Matches
+from watersmeet.window import Rows
+
+
+class Core(Node):
+    """A join core. ``results``: the link on which it answers; the last of its outputs."""
+
+    def __init__(
+        self,
+        work: Work,
+        position: int,
+        inputs: Sequence[Link],
+        outputs: Sequence[Link],
+        meeting: bool = False,
+    ) -> None:
+        super().__init__(f"core {position}", inputs, outputs)
+        self.work, self.position, self.results = work, position, outputs[-1]
+        self.stores = [Store(work, k, meeting) for k in (0, 1)]
+        self.buffer = PairBuffer()
+        self.current: Message = None  # what is being worked on: if that fails, somebody must still answer
+        # Set once the core has failed: the rows that it had, or should have kept.
+        self.missing: list[list[np.ndarray]] | None = None
+
+    def step(self, choice: int) -> None:
+        self.current = self.inputs[choice].get()
+        if self.missing is None:
+            self.receive(choice, self.current)
+        else:
+            self.stand_in(self.current)
+        self.current = None
+
+    # ---- answers ------------------------------------------------------------------------------------------------
+
+    def answer(self, load: Load, found: Sequence[tuple[Part, Matches]], begun: float) -> None:
+        """Send what was found for a load. With an order, also if that is nothing."""
+        message = self.finding(load, found, begun)
+        if message is not None:
+            self.results.put(message)
+
+    def finding(self, load: Load, found: Sequence[tuple[Part, Matches]], begun: float) -> Found | None:
+        """What is to be sent for a load; None: nothing."""
+        done = self.clock()
+        if load.order is not None:
+            pairs = []
+            for part, matches in found:
+                left, right = matches.columns()
+                probes, stored = (left, right) if part.side == 0 else (right, left)
+                pairs.append((part.side, probes, stored, part.places(probes)))
+            return Found(self.position, load, Matches(), arrange(load.order, pairs), begun, done)
+        matches = found[0][1] if len(found) == 1 else _together([matches for _, matches in found])
+        if matches.pairs or matches.ranges or matches.counts:
+            return Found(self.position, load, matches, None, begun, done)
+        return None
+
+    def report(self, mark: Mark) -> None:
+        """Everything before the mark has been done."""
+        self.results.put(Mark(mark.number, (self.oldest(0), self.oldest(1))))
+
+    def oldest(self, side: int) -> int:
+        """The oldest row of a stream that is still here; a very large number if there is none."""
+        first = self.stores[side].first
+        return TOP if first is None else first
+
+    def windows(self, side: int) -> Sequence[SubWindow]:
+        """The sub-windows of a stream that are here."""
+        return self.stores[side].windows
+
+    def forget_counted(self, part: Part) -> None:
+        """Passive expiry: a row of a count window is pushed out by the rows of its own stream."""
+        window = self.work.windows[part.side]
+        if isinstance(window, Rows):
+            self.stores[part.side].expire(part.end - window.n, BOTTOM)
+
+    # ---- faults -------------------------------------------------------------------------------------------------
+
+    def fail(self) -> None:
+        """The core is lost: from now on it only says so."""
+        self.missing = [[store.held()] for store in self.stores]
+        current, self.current = self.current, None
+        if current is not None:
+            self.stand_in(current)
+
+    def stand_in(self, message: Message) -> None:
+        """Answer for a core that is lost: nothing found."""
+        assert self.missing is not None
+        if isinstance(message, Mark):
+            self.report(message)
+        elif isinstance(message, Load):
+            for part in message.parts:
+                if self.keeps(message, part):
+                    self.missing[part.side].append(np.arange(part.first, part.end))
+            if message.order is not None:
+                self.answer(message, [], self.clock())
+
+    def keeps(self, load: Load, part: Part) -> bool:
+        """Whether this core stores these rows."""
+        return True
+
+
+def _together(several: Sequence[Matches]) -> Matches:
+    both = Matches()
+    for matches in several:
+        both.pairs += matches.pairs
+        both.ranges += matches.ranges
+        both.counts += matches.counts
+    return both

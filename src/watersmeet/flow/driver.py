@@ -1,0 +1,425 @@
+"""The join core of a flow: admits rows as any other, sends them through a network, and makes results of what leaves it.
+
+Rows are the state, here too: the ledger has them, and what the cores hold can be built from it at any time. So a push that fails is
+undone, a new plan gets new cores, and saving needs no core at all.
+"""
+
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.arrival import Validity
+from watersmeet.core import Outcome, Pushed
+from watersmeet.errors import CoreFailed, StateError
+from watersmeet.flow.base import Flow
+from watersmeet.flow.catalog import flow_class, make_flow
+from watersmeet.flow.ledger import Gathered, Ledger, Pending
+from watersmeet.flow.load import Bounded, Cutter, Load
+from watersmeet.flow.message import Found, Mark
+from watersmeet.flow.options import FlowOptions
+from watersmeet.flow.order import Order
+from watersmeet.flow.threads import Threads
+from watersmeet.flow.work import Work
+from watersmeet.index.base import PairBuffer
+from watersmeet.matches import Matches
+from watersmeet.outer import How
+from watersmeet.prepare import read_columns
+from watersmeet.probing import Residual
+from watersmeet.window import Window
+
+_MET = Validity(0, 0)  # of rows that have met everything there was: as probes they see nothing
+
+
+class FlowCore(Ledger):
+    """The ledger, and cores that find the pairs.
+
+    ``push`` sends and waits. Once somebody iterates ``stream.leaving``, it only sends: results leave there. Then two threads are at
+    work, and ``lock`` guards what both change: ledger, payload, arrivals and the list of pending pushes.
+    """
+
+    runner_class: Callable[..., Any] = Threads
+    trace: Callable[[Found, float], None] | None = None  # for measurements: called with all that leaves
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        windows: Sequence[Window],
+        how: How,
+        index: str,
+        mode: str,
+        options: FlowOptions,
+        size: int | None,
+    ) -> None:
+        self.options, self.kind = options, flow_class(options)
+        self.flow: Flow | None = None
+        self.runner: Any = None
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.pushing = threading.Lock()  # one push at a time
+        super().__init__(streams, windows, how, index, mode, size, self.kind.prompt)
+        self.tuner = options.tuner
+        self.cores = options.cores
+        self.cutter = Cutter(
+            options.granularity or self.kind.granularity, () if options.granularity else windows
+        )
+        self.streaming = self.closed = self.finished = False
+        self.final_mark: int | None = None  # comes out after everything else
+        self.failed: BaseException | None = None  # why who pushes gave up, until who takes has heard of it
+        self.asides: deque[Outcome] = deque()  # for who takes results, and not through the network
+        self._shares_of: dict[int, Bounded] = {}
+
+    def begin(self) -> None:
+        self.stop()
+        super().begin()
+
+    # ---- set-up -------------------------------------------------------------------------------------------------
+
+    def make_plan(self, shares: dict[str, float]) -> None:
+        super().make_plan(shares)
+        self._simple = False
+
+    def rebuild(self) -> None:
+        """The plan has changed: new cores."""
+        self.stop()
+
+    def start(self) -> None:
+        """Build the network from the stored rows, unless it is there."""
+        if self.runner is None:
+            self.flow = self._build()
+            runner = self.runner_class(self.flow.network, self.options.on_core_failure == "continue")
+            if self.streaming:
+                runner.set_apart()
+            self.runner = runner
+            self.changed.notify_all()
+
+    def _build(self) -> Flow:
+        assert self.plan is not None
+        ranges = self.mode != "pairs" and self.plan.ranges_suffice and self.how.name == "inner"
+        timed = (self.arrivals.timed(0), self.arrivals.timed(1))
+        work = Work(
+            self.plan, self.layout, self.windows, timed, ranges, self.mode == "count", self._weak_residual(), self.habits, self.cores,
+            self.size, time.perf_counter,
+        )  # fmt: skip
+        flow = make_flow(self.kind, work, self.options)
+        if self.borders is not None:
+            flow.place_between(self.borders)
+        for k in (0, 1):
+            for sub in self.chains[k].subwindows:
+                batch = self._payload(k).rows_between(sub.base, sub.end)
+                times = None if sub.times is None else sub.times[: sub.count]
+                columns = read_columns(self.plan, self.streams[k], batch, sub.base, times)
+                seen = _MET if self.sights is None else self.sights[k].between(sub.base, sub.end)
+                share = Bounded(self.plan, self.layout, self.streams[k], k, columns, seen)
+                for start, stop in self._pieces(k, sub.base, sub.count):
+                    flow.place(share.part(start, stop, 0))
+        return flow
+
+    def _pieces(self, k: int, base: int, count: int) -> Iterator[tuple[int, int]]:
+        """Where to cut stored rows: by granularity, and at the borders between cores."""
+        cuts = set(range(0, count, self.cutter.granularity)) | {count}
+        for border in self.borders or []:
+            cuts |= {cut - base for cut in border[2 * k : 2 * k + 2] if 0 < cut - base < count}
+        places = sorted(cuts)
+        return pairwise(places)
+
+    def _weak_residual(self) -> Residual | None:
+        """The residual, without keeping this object alive: threads that wait must not hold on to a join that nobody has any more."""
+        assert self.plan is not None
+        if self.plan.condition.residual is None:
+            return None
+        method = weakref.WeakMethod(self._residual)
+
+        def residual(side: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
+            bound = method()
+            assert bound is not None
+            return bound(side, probes, stored)
+
+        return residual
+
+    def stop(self) -> None:
+        """End the network; what it holds can be built again."""
+        runner, self.runner, self.flow = self.runner, None, None
+        if runner is not None:
+            runner.close()
+
+    def close(self) -> None:
+        """End for good; pushes on their way are undone. Always returns."""
+        self.closed = True
+        self.go_back()
+
+    def __del__(self) -> None:
+        if getattr(self, "runner", None) is not None:
+            self.stop()
+
+    # ---- one push -----------------------------------------------------------------------------------------------
+
+    def push(self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int) -> Outcome:
+        with self.pushing:
+            if self.closed:
+                raise StateError(
+                    "the join must be open to be pushed to; got a push after close(); make a new StreamJoin"
+                )
+            outcome = self.push_through(batches, order, first)
+            self._replan()
+            return outcome
+
+    def push_through(
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int
+    ) -> Outcome:
+        """A push, by who has the right to push."""
+        if self.sights is not None:  # rows can be put back where they were only while nothing moves
+            self.wait_until_idle()
+        if self.runner is not None and self.runner.lost:
+            self.wait_until_idle()
+            self._without_lost()
+        with self.lock:
+            pushed, counts, clock = self._admitted(batches, order, first)
+            late = {
+                k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None
+            }
+            if order is not None:
+                order = _without_late(order, pushed)
+            pending = self.enter(pushed, counts, clock)
+        return self._through(pending, order, first, late)
+
+    def _admitted(
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int
+    ) -> tuple[list[Pushed | None], np.ndarray, np.ndarray]:
+        """Judge and prepare; nothing is changed yet."""
+        sizes = [0 if batch is None else batch.num_rows for batch in batches]
+        times = [self.times(k, batch) for k, batch in enumerate(batches)]
+        verdicts, counts, clock = self.arrivals.admit(sizes, times, order, first)
+        pushed = [
+            None if batch is None else self._judged(k, batch, verdicts[k]) for k, batch in enumerate(batches)
+        ]
+        self._shares_of = {}
+        if self.plan is not None:
+            self.start()  # before the new rows are written down: what is written down counts as met
+            for k, mine in enumerate(pushed):
+                if mine is not None and mine.batch.num_rows:
+                    self._prepare(k, mine, order is not None, self.pool.buffer())
+        return pushed, counts, clock
+
+    def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
+        assert self.plan is not None
+        columns = read_columns(self.plan, self.streams[k], mine.batch, mine.first, mine.arrived.times)
+        self._shares_of[k] = Bounded(
+            self.plan, self.layout, self.streams[k], k, columns, mine.arrived.validity
+        )
+
+    def _through(
+        self, pending: Pending, order: np.ndarray | None, first: int, late: dict[int, pa.RecordBatch]
+    ) -> Outcome:
+        """Send the rows through the network and, unless somebody else takes the results, wait for them."""
+        gathered = Gathered()
+        oldest, missing = (0, 0), {}
+        try:
+            flow, runner = self.flow, self.runner
+            if flow is not None:
+                for load in self._loads(order, first):
+                    load.entered = time.perf_counter()
+                    for link, message in flow.send(load):
+                        runner.put(link, message)
+                for link, message in flow.send_mark(Mark(pending.mark)):
+                    runner.put(link, message)
+                if self.streaming:
+                    runner.settle_feed()
+                    return Outcome(Matches(), late, self.chunks())
+                oldest = self._gather_until(pending.mark, gathered)
+                missing = self.missing_rows()
+                self._without_lost()
+        except BaseException as error:
+            self.give_up(error)
+            raise
+        with self.lock:
+            outcome = self.outcome(gathered, late)
+            outcome.missing = missing
+            self.pending.remove(pending)
+            self.end_of_push(pending, oldest, outcome.matches)
+            if self.streaming:
+                if outcome.matches.count:
+                    self.asides.append(replace(outcome, late={}))
+                return Outcome(Matches(), late, outcome.chunks)
+        return outcome
+
+    def _replan(self) -> None:
+        """Think again of the plan, when both streams have shown enough and nothing is on its way."""
+        with self.lock:
+            if not self.replans or self.condition is None or self.pending:
+                return
+            if int(min(self.arrivals.counts)) >= self.replans[0]:
+                self.replans.pop(0)
+                self.make_plan(self._shares())
+
+    def _loads(self, order: np.ndarray | None, first: int) -> Iterator[Load]:
+        shares = [self._shares_of[k] for k in (first, 1 - first) if k in self._shares_of]
+        gone = self.gone_times(self.pending[-1].clock)
+        if order is None:
+            return self.cutter.in_turn(shares, gone, self.order)
+        return self.cutter.interleaved(shares, order, gone, self.order)
+
+    @property
+    def order(self) -> Order | None:
+        return self.tuner.order if self.tuner is not None else self.options.fixed_order
+
+    def _gather_until(self, mark: int, gathered: Gathered) -> tuple[int, int]:
+        while True:
+            message = self.runner.take()
+            self.noted(message)
+            if isinstance(message, Mark):
+                if message.number == mark:
+                    return message.oldest
+            else:
+                gathered.add(self.streams, message)
+
+    def noted(self, message: Any) -> None:
+        """Something has left the network."""
+        if self.flow is not None:
+            self.flow.note(message)
+        if self.trace is not None and isinstance(message, Found):
+            self.trace(message, time.perf_counter())
+
+    # ---- results ------------------------------------------------------------------------------------------------
+
+    def end_of_push(self, pending: Pending, oldest: tuple[int, int], matches: Matches) -> None:
+        if not self.prompt and self.flow is not None:
+            self.borders = self.flow.borders()
+        super().end_of_push(pending, oldest, matches)
+        if self.tuner is not None:
+            self.tuner.learn(pending.rows, time.perf_counter() - pending.started)
+        self.changed.notify_all()
+
+    def finish(self) -> Outcome:
+        with self.pushing:
+            gathered = Gathered()
+            with self.lock:
+                self.mark += 1
+                if self.plan is not None:
+                    self.start()
+                if self.streaming:
+                    self.final_mark = self.mark
+                    self.changed.notify_all()
+            try:
+                if self.flow is not None and (self.streaming or not self.kind.prompt):
+                    for link, message in self.flow.send_drain(Mark(self.mark)):
+                        self.runner.put(link, message)
+                    if self.streaming:
+                        self.runner.settle_feed()
+                    else:
+                        self._gather_until(self.mark, gathered)
+            except BaseException as error:
+                self.give_up(error)
+                raise
+            if self.streaming:
+                return Outcome(Matches(), {}, self.chunks())
+            with self.lock:
+                met = self.outcome(gathered, {})
+                outcome = self.forget_all()
+            outcome.matches.pairs += met.matches.pairs
+            outcome.matches.ranges += met.matches.ranges
+            outcome.matches.counts += met.matches.counts
+            return outcome
+
+    def forget_all(self) -> Outcome:
+        """The streams have ended, and all results have left but of rows that have found nobody."""
+        self.finished = True
+        return super().finish()
+
+    # ---- what the outside may ask --------------------------------------------------------------------------------
+
+    def indexes(self, k: int) -> list[str]:
+        if self.flow is None:
+            return []
+        return [
+            sub.index.name for core in self.flow.cores for sub in core.windows(k) if sub.index is not None
+        ]
+
+    def index_bytes(self, k: int) -> int:
+        """Of the ledger and of all cores."""
+        cores = [] if self.flow is None else self.flow.cores
+        return super().index_bytes(k) + sum(sub.nbytes for core in cores for sub in core.windows(k))
+
+    def flow_lines(self) -> list[str]:
+        order = "none" if self.order is None else str(self.order)
+        if self.tuner is not None:
+            order += ", tuned to its target"
+        return [
+            f"  flow       {self.kind.name} on {self.cores} core(s), up to {self.cutter.granularity:,} rows a message",
+            f"  order      {order}",
+        ]
+
+    def settled(self) -> None:
+        self.wait_until_idle()
+
+    def flush_if_due(self) -> None:
+        """Called now and then by who takes results: here nothing is kept back."""
+
+    def patience(self, longest: float) -> float:
+        """Seconds for which who takes results may wait before it calls ``flush_if_due``."""
+        return longest
+
+    # ---- faults -------------------------------------------------------------------------------------------------
+
+    def missing_rows(self) -> dict[int, np.ndarray]:
+        """Rows that were lost with a core: as stored rows they may miss partners."""
+        lost = [] if self.runner is None else self.runner.lost
+        if not lost:
+            return {}
+        parts = [[part for core in lost for part in core.missing[k]] for k in (0, 1)]
+        missing = {k: np.unique(np.concatenate(parts[k])) for k in (0, 1)}
+        return {k: rows for k, rows in missing.items() if rows.size}
+
+    def _without_lost(self) -> None:
+        """Go on with the cores that are left. The driver has the rows of the others, so from now on nothing is missing any more."""
+        if self.runner.lost:
+            self.cores -= len(self.runner.lost)
+            self.stop()
+
+    def give_up(self, error: BaseException) -> None:
+        """Something has failed on the way: go back, and tell who takes results, if that is somebody else."""
+        self.go_back()
+        if isinstance(error, CoreFailed):
+            error.resume = dict(zip(self.streams, self.arrivals.counts.tolist(), strict=True))
+        with self.changed:
+            if self.streaming:
+                self.failed = error
+                self.changed.notify_all()
+
+    def go_back(self) -> None:
+        """To before the oldest push whose results have not all left; the network is built anew when it is next needed."""
+        self.stop()
+        with self.lock:
+            if self.pending:
+                oldest = self.pending[0]
+                self.pending.clear()
+                self.back_to(oldest.counts, oldest.clock)
+            self.changed.notify_all()
+
+    def wait_until_idle(self) -> None:
+        """Until the results of all pushes have left."""
+        with self.changed:
+            while self.pending and self.streaming:
+                try:
+                    if self.runner is not None:
+                        self.runner.check()
+                except BaseException as error:
+                    self.give_up(error)
+                    raise
+                self.changed.wait(0.1)
+
+
+def _without_late(order: np.ndarray, pushed: Sequence[Pushed | None]) -> np.ndarray:
+    """The interleaving of the rows that were accepted."""
+    kept = np.ones(order.size, np.bool_)
+    for k, mine in enumerate(pushed):
+        if mine is not None and mine.arrived.late is not None:
+            kept[np.flatnonzero(order == k)[mine.arrived.late]] = False
+    return order[kept]

@@ -1,0 +1,184 @@
+"""The rows of a flow, written down: payload, and the *ledger*: which rows there are, their times, who has found a partner.
+
+The ledger is the chains of ``JoinCore`` without indexes. It knows nothing of cores: what those hold can be built from it at any time, and
+what was written down can be taken back. For flows in which rows meet late it also has what each row may see, and where it stands.
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.arrival import Validity
+from watersmeet.clock import BOTTOM
+from watersmeet.core import JoinCore, Outcome, Pushed
+from watersmeet.flow.message import Found
+from watersmeet.flow.order import Punctuations
+from watersmeet.flow.punctuate import punctuate
+from watersmeet.flow.sight import NAMES, Sight
+from watersmeet.index.base import Index
+from watersmeet.index.grid import Grid
+from watersmeet.matches import Matches
+from watersmeet.outer import How, alone, note_matches, sweep
+from watersmeet.payload import Chunks
+from watersmeet.prepare import bare_block
+from watersmeet.window import Window
+
+
+@dataclass(slots=True)
+class Pending:
+    """A push whose results have not all left."""
+
+    mark: int
+    rows: int
+    started: float
+    gone: tuple[tuple[int, int], tuple[int, int]]  # by stream, as of its end: what can never match again
+    counts: np.ndarray  # as of its beginning, to go back to
+    clock: np.ndarray
+    ends: np.ndarray  # the counts as of its end
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What has left the network for one result."""
+
+    matches: Matches = field(default_factory=Matches)
+    marks: list[tuple[Punctuations, int]] = field(default_factory=list)
+    rows: int = 0  # of ordered results so far
+
+    def add(self, streams: Sequence[str], found: Found) -> None:
+        if found.arranged is None:
+            self.matches.pairs += found.matches.pairs
+            self.matches.ranges += found.matches.ranges
+            self.matches.counts += found.matches.counts
+            return
+        self.marks.append((punctuate(streams, found.load, found.arranged), self.rows))
+        if found.arranged.left.size:
+            self.rows += found.arranged.left.size
+            self.matches.pairs.append((found.arranged.left, found.arranged.right))
+
+
+class Ledger(JoinCore):
+    """``JoinCore``'s outside, with the rows but no indexes inside."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        windows: Sequence[Window],
+        how: How,
+        index: str,
+        mode: str,
+        size: int | None,
+        prompt: bool,
+    ) -> None:
+        self.prompt = prompt  # whether a row has met all others once its push is over
+        self.mark = 0  # of the newest push
+        super().__init__(streams, windows, how, index, mode, 1, size)
+
+    def begin(self) -> None:
+        super().begin()
+        self.pending: deque[Pending] = deque()
+        self.sights = None if self.prompt else (Sight(), Sight())
+        self.borders: list[list[int]] | None = None  # between the rows of one core and the next
+
+    def _index(self, k: int, capacity: int, predecessor: Index | Grid | None) -> None:
+        """The ledger has no indexes."""
+
+    # ---- in and out ---------------------------------------------------------------------------------------------
+
+    def enter(self, pushed: Sequence[Pushed | None], counts: np.ndarray, clock: np.ndarray) -> Pending:
+        """Write the rows down: payload, ledger, numbers."""
+        before = self.arrivals.counts, self.arrivals.clock
+        self.mark += 1
+        rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
+        try:
+            for k, mine in enumerate(pushed):
+                if mine is not None and mine.batch.num_rows:
+                    self._payload(k).append(mine.batch)
+                    self.insert(k, bare_block(mine.batch, mine.first, mine.arrived.times))
+                    if self.sights is not None:
+                        self.sights[k].append(mine.first, mine.batch.num_rows, mine.arrived.validity)
+            self.arrivals.commit(counts, clock)
+            self._learn_sizes(pushed)
+            for k, mine in enumerate(pushed):
+                if mine is not None:
+                    self.note_latest(k, mine.batch, mine.arrived.times)
+            gone = self.arrivals.gone_before(0), self.arrivals.gone_before(1)
+        except BaseException:
+            self.back_to(*before)
+            raise
+        pending = Pending(self.mark, rows, time.perf_counter(), gone, *before, counts)
+        self.pending.append(pending)
+        return pending
+
+    def back_to(self, counts: np.ndarray, clock: np.ndarray) -> None:
+        """Take back the rows that have come since the counts and the clock stood so."""
+        self.arrivals.commit(counts, clock)
+        for k in (0, 1):
+            payload, count = self.payload[k], int(counts[k])
+            if payload is not None:
+                payload.drop_from(min(count, payload.end))
+                self.chains[k].drop_from(count)
+            if self.sights is not None:
+                self.sights[k].drop_from(count)
+
+    def outcome(self, gathered: Gathered, late: dict[int, pa.RecordBatch]) -> Outcome:
+        """What has left, in the form of the join type."""
+        matches, how = gathered.matches, self.how
+        if how.name != "inner":
+            columns = matches.columns()
+            if how.semi is not None:
+                matches = Matches([alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi]))])
+            else:
+                for k in how.unmatched:
+                    note_matches(self.chains[k], columns[k])
+                matches = Matches([columns] if how.pairs else [])
+        outcome = Outcome(matches, late, self.chunks())
+        outcome.punctuations = Punctuations.joined(self.streams, gathered.marks)
+        return outcome
+
+    def end_of_push(self, pending: Pending, oldest: tuple[int, int], matches: Matches) -> None:
+        """All results of a push have left: emit who will never find a partner, forget what is over."""
+        gone = list(pending.gone)
+        if (
+            self.sights is not None
+        ):  # rows that are over may still have to meet others: what counts is who has left
+            gone = [(min(oldest[k], int(pending.ends[k])), BOTTOM) for k in (0, 1)]
+        for k in self.how.unmatched:
+            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k])))
+        for k in (0, 1):
+            chain, payload = self.chains[k], self.payload[k]
+            if chain.subwindows and chain.expire(*gone[k]) and payload is not None:
+                payload.drop_before(chain.first)
+                if self.sights is not None:
+                    self.sights[k].drop_before(chain.first)
+
+    def gone_times(self, clock: np.ndarray) -> tuple[int, int]:
+        """Time codes below which rows were over when the clock stood so."""
+        then = self.arrivals.at(clock)
+        return then.gone_before(0)[1], then.gone_before(1)[1]
+
+    def chunks(self) -> list[Chunks | None]:
+        return [None if payload is None else payload.chunks for payload in self.payload]
+
+    # ---- what is saved besides rows and flags --------------------------------------------------------------------
+
+    def extra_numbers(self) -> dict[str, Any]:
+        return {} if self.sights is None else {"borders": self.borders}
+
+    def extra_columns(self, k: int, start: int, stop: int) -> dict[str, np.ndarray]:
+        if self.sights is None:
+            return {}
+        seen = self.sights[k].between(start, stop)
+        return {name: getattr(seen, name) for name in NAMES}
+
+    def restore_extra(self, numbers: dict[str, Any]) -> None:
+        self.borders = numbers.get("borders")
+
+    def restore_columns(self, k: int, first: int, columns: dict[str, np.ndarray]) -> None:
+        if self.sights is not None and columns:
+            self.sights[k].append(first, columns[NAMES[0]].size, Validity(**columns))

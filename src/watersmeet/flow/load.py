@@ -1,0 +1,162 @@
+"""A push, cut into loads: what travels through a flow. Keys, codes and bounds are computed once for the whole push."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from watersmeet.arrival import Validity
+from watersmeet.chain import Block, Bounds, Probe
+from watersmeet.flow.order import Order
+from watersmeet.index.grid import CellLayout
+from watersmeet.plan import Plan
+from watersmeet.prepare import SLICE, Columns, cut_block, in_order
+from watersmeet.window import Rows, Window
+
+_ONE_ROW = np.zeros(1, np.int32)
+
+
+@dataclass(slots=True)
+class Encounter(Probe):
+    """A probe for flows in which rows meet in any order: it carries its own times, for the stored rows to look at."""
+
+    times: np.ndarray | None = None
+
+
+@dataclass(slots=True)
+class Part:
+    """Consecutive rows of one stream: as they are stored, and as they probe."""
+
+    side: int
+    block: Block
+    probe: Encounter
+    sequence: (
+        int | np.ndarray
+    )  # places of the rows among those of both streams; a number: of the first, and the others follow
+
+    @property
+    def first(self) -> int:
+        return self.block.first
+
+    @property
+    def end(self) -> int:
+        return self.block.first + self.block.count
+
+    def places(self, probes: np.ndarray) -> np.ndarray:
+        """The places of these rows (arrival numbers) in the sequence."""
+        if isinstance(self.sequence, int):
+            return probes + (self.sequence - self.block.first)
+        return self.sequence[probes - self.block.first]
+
+
+@dataclass(slots=True)
+class Load:
+    """Rows that travel together: of one stream, or, if the streams are interleaved, of both: then all are stored before any probes."""
+
+    number: int
+    parts: tuple[Part, ...]
+    sequence: int  # place of the first row
+    rows: int
+    turns: tuple[int, int]  # how many loads with rows of each stream there were before
+    gone: tuple[int, int]  # by stream: rows with a time code below this can never match again
+    order: Order | None = None
+    entered: float = 0.0
+
+
+class Bounded:
+    """The columns of one stream's share of a push, with the bounds that its rows put on the other stream."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        layout: CellLayout | None,
+        stream: str,
+        side: int,
+        columns: Columns,
+        validity: Validity,
+    ) -> None:
+        self.layout, self.stream, self.side = layout, stream, side
+        self.columns, self.validity = columns, validity
+        self.checks: list[Bounds] = [
+            band.bounds(stream, codes) for band, codes in zip(plan.checks, columns.codes, strict=True)
+        ]
+        self.bounds: Bounds = [] if layout is not None else plan.driver.bounds(stream, columns.keys)
+
+    def part(self, start: int, stop: int, sequence: int | np.ndarray) -> Part:
+        """The rows [start, stop)."""
+        columns, layout = self.columns, self.layout
+        validity = self.validity.part(start, stop)
+        checks = [[(lo[start:stop], hi[start:stop]) for lo, hi in bounds] for bounds in self.checks]
+        if stop - start == 1 and layout is None:
+            block, intervals = self._one(start)
+        else:
+            block = cut_block(columns, layout, start, stop)
+            intervals = [
+                in_order(lo[start:stop][block.rows], hi[start:stop][block.rows], block.rows)
+                for lo, hi in self.bounds
+            ]
+        probe = Encounter(block.first, intervals, checks, validity, times=block.times)
+        if layout is not None:
+            assert block.cells is not None
+            probe.cells = layout.bounds(self.stream, block.rows, *block.cells)
+        return Part(self.side, block, probe, sequence)
+
+    def _one(self, i: int) -> tuple[Block, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+        """A row by itself: nothing to sort."""
+        columns = self.columns
+        one = slice(i, i + 1)
+        codes = [array[one] for array in columns.codes]
+        times = None if columns.times is None else columns.times[one]
+        if columns.usable is not None and not columns.usable[i]:
+            none = _ONE_ROW[:0]
+            return Block(columns.first + i, 1, columns.keys[:0], none, codes, times), []
+        intervals = [(lo[one], hi[one], _ONE_ROW) for lo, hi in self.bounds if lo[i] <= hi[i]]
+        return Block(columns.first + i, 1, columns.keys[one], _ONE_ROW, codes, times), intervals
+
+
+class Cutter:
+    """Cuts pushes into loads of ``granularity`` rows, and counts them."""
+
+    def __init__(self, granularity: int, windows: Sequence[Window] = ()) -> None:
+        self.granularity = granularity
+        # All rows of an interleaved load meet before their ranges are looked at: one much longer than the windows meets in vain.
+        counted = [2 * window.n for window in windows if isinstance(window, Rows)]
+        self.interleaving = min(granularity, max(SLICE, *counted)) if counted else granularity
+        self.number = self.sequence = 0
+        self.turns = [0, 0]
+
+    def in_turn(
+        self, shares: Sequence[Bounded], gone: tuple[int, int], order: Order | None
+    ) -> Iterator[Load]:
+        """All rows of the first share, then all of the second."""
+        for share in shares:
+            count = share.columns.count
+            for start in range(0, count, self.granularity):
+                stop = min(start + self.granularity, count)
+                part = share.part(start, stop, self.sequence)
+                yield self._load((part,), stop - start, gone, order)
+
+    def interleaved(
+        self, shares: Sequence[Bounded], streams: np.ndarray, gone: tuple[int, int], order: Order | None
+    ) -> Iterator[Load]:
+        """In the order of ``streams``: the stream of each row."""
+        by_side = {share.side: share for share in shares}
+        taken = [0, 0]
+        for start in range(0, streams.size, self.interleaving):
+            sides = streams[start : start + self.interleaving]
+            parts = []
+            for side, share in by_side.items():
+                places = np.flatnonzero(sides == side)
+                if places.size:
+                    begin = taken[side]
+                    taken[side] += places.size
+                    parts.append(share.part(begin, taken[side], places + self.sequence))
+            yield self._load(tuple(parts), sides.size, gone, order)
+
+    def _load(self, parts: tuple[Part, ...], rows: int, gone: tuple[int, int], order: Order | None) -> Load:
+        load = Load(self.number, parts, self.sequence, rows, (self.turns[0], self.turns[1]), gone, order)
+        self.number += 1
+        self.sequence += rows
+        for part in parts:
+            self.turns[part.side] += 1
+        return load

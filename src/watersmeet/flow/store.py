@@ -1,0 +1,320 @@
+"""One stream's rows in one core: a few sub-windows, each with an index, whose rows carry their arrival numbers.
+
+Nobody tells a core when to forget: it reads that off the rows that pass. Expiry is late, never early; whether a pair counts is decided
+by the validity range alone.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from watersmeet.arrival import Validity
+from watersmeet.chain import Block, Probe, SubWindow, Thin, spread
+from watersmeet.clock import BOTTOM, TOP
+from watersmeet.flow.load import Encounter, Part
+from watersmeet.flow.work import Work
+from watersmeet.index.base import Index, PairBuffer
+from watersmeet.index.grid import Grid
+from watersmeet.index.scan import Scan
+from watersmeet.kernels.scattered import (
+    emit_scattered,
+    keep_meeting,
+    keep_meeting_timed,
+    keep_seen,
+    keep_seen_each,
+    row_matches,
+)
+from watersmeet.matches import Matches
+
+Seen = tuple[
+    np.ndarray, np.ndarray, np.ndarray, np.ndarray
+]  # arrival_lo, arrival_hi, time_lo, time_hi by row
+
+
+class Held(SubWindow):
+    """A sub-window whose rows need not follow on one another."""
+
+    __slots__ = ("arrivals", "last", "marks")
+
+    def __init__(
+        self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool
+    ) -> None:
+        super().__init__(base, capacity, index, checked, timed, tracked=False)
+        self.arrivals = np.empty(capacity, np.int64)
+        self.last = base  # arrival number after the last row
+        # By block: (entries of the index, rows, arrival number after it, largest time): what a sliding scan forgets by.
+        self.marks: deque[tuple[int, int, int, int]] = deque()
+
+    @property
+    def end(self) -> int:
+        return self.last
+
+    @property
+    def oldest(self) -> int:
+        return int(self.arrivals[self.trimmed]) if self.trimmed < self.count else self.last
+
+    @property
+    def scattered(self) -> np.ndarray | None:
+        return self.arrivals
+
+    def takes(self, block: Block) -> bool:
+        return self.count + block.count <= self.capacity
+
+    def insert(self, block: Block) -> None:
+        start = self.count
+        super().insert(block)
+        if block.count == 1:
+            self.arrivals[start] = block.first
+        else:
+            self.arrivals[start : self.count] = np.arange(block.first, block.first + block.count)
+        self.last = block.first + block.count
+
+    def seal(self) -> None:
+        count, capacity = self.count, self.capacity
+        super().seal()
+        if count < capacity:
+            self.arrivals = self.arrivals[:count].copy()
+
+    def numbers(self, probe: Probe, buffer: PairBuffer, n: int) -> tuple[np.ndarray, np.ndarray]:
+        probes, stored = np.empty(n, np.int64), np.empty(n, np.int64)
+        emit_scattered(buffer.probe, buffer.row, n, probe.first, self.arrivals, probes, stored)
+        return probes, stored
+
+    def _arrival_filter(self, lo: int | np.ndarray, hi: int | np.ndarray) -> Thin:
+        arrivals = self.arrivals
+        if isinstance(lo, int) and isinstance(hi, int):
+            return lambda pairs, n: keep_seen(pairs.probe, pairs.row, n, arrivals, lo, hi)
+        lows, highs = spread(lo, hi), spread(hi, lo)
+        return lambda pairs, n: keep_seen_each(pairs.probe, pairs.row, n, arrivals, lows, highs)
+
+    def insert_one(self, block: Block) -> None:
+        """A row by itself, of a stream without times: plain numbers are cheaper than slices."""
+        scan, count = self.index, self.count
+        assert isinstance(scan, Scan)
+        if block.keys.size:
+            scan.keys[scan.used], scan.rows[scan.used] = block.keys[0], count
+            scan.used += 1
+        for stored, codes in zip(self.codes, block.codes, strict=True):
+            stored[count] = codes[0]
+        self.arrivals[count] = block.first
+        self.count, self.last = count + 1, block.first + 1
+        self.marks.append((scan.used, count + 1, self.last, TOP))
+
+    # ---- a scan that slides: one sub-window for as long as the join lives -------------------------------------
+
+    def remember(self, block: Block) -> None:
+        """Note where the block that was just stored ends."""
+        assert isinstance(self.index, Scan)
+        newest = TOP if block.times is None or not block.count else int(block.times.max())
+        self.marks.append((self.index.used, self.count, self.last, newest))
+
+    def forget(self, arrival: int, time: int) -> None:
+        """Skip the oldest blocks that are over."""
+        marks = self.marks
+        assert isinstance(self.index, Scan)
+        while marks and (marks[0][2] <= arrival or marks[0][3] < time):
+            self.index.start, self.trimmed, _, _ = marks.popleft()
+
+    def slide(self, capacity: int) -> None:
+        """Make room: move the rows that are left to the front of new arrays."""
+        assert isinstance(self.index, Scan)
+        gone, entries = self.trimmed, self.index.start
+        self.index.slide(capacity, gone)
+        self.arrivals = _moved(self.arrivals, gone, self.count, capacity)
+        self.codes = [_moved(codes, gone, self.count, capacity) for codes in self.codes]
+        self.times = None if self.times is None else _moved(self.times, gone, self.count, capacity)
+        self.count, self.trimmed, self.capacity = self.count - gone, 0, capacity
+        if self.count:
+            self.base = int(self.arrivals[0])
+        self.marks = deque((used - entries, rows - gone, end, time) for used, rows, end, time in self.marks)
+
+
+def _moved(array: np.ndarray, start: int, stop: int, capacity: int) -> np.ndarray:
+    fresh = np.empty(capacity, array.dtype)
+    fresh[: stop - start] = array[start:stop]
+    return fresh
+
+
+class Meeting(Held):
+    """For flows in which either row may come to the other: stored rows carry what they may see themselves."""
+
+    __slots__ = ("seen", "since")
+
+    def __init__(
+        self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool
+    ) -> None:
+        super().__init__(base, capacity, index, checked, timed)
+        self.seen = [np.empty(capacity, np.int64) for _ in range(4)]
+        self.since = BOTTOM  # only rows from this arrival number on are met
+
+    def see(self, validity: Validity, rows: int) -> None:
+        """What the ``rows`` rows stored last may see."""
+        bounds = (validity.arrival_lo, validity.arrival_hi, validity.time_lo, validity.time_hi)
+        for array, bound, open_end in zip(self.seen, bounds, (0, 0, BOTTOM, TOP), strict=True):
+            array[self.count - rows : self.count] = open_end if bound is None else bound
+
+    def seal(self) -> None:
+        count, capacity = self.count, self.capacity
+        super().seal()
+        if count < capacity:
+            self.seen = [array[:count].copy() for array in self.seen]
+
+    def slide(self, capacity: int) -> None:
+        gone, count = self.trimmed, self.count
+        self.seen = [_moved(array, gone, count, capacity) for array in self.seen]
+        super().slide(capacity)
+
+    def overlaps(self, validity: Validity) -> bool:
+        return self.last > self.since
+
+    def inside(self, validity: Validity) -> bool:
+        return False
+
+    def _validity_filters(self, probe: Probe) -> list[Thin]:
+        assert isinstance(probe, Encounter)
+        filters: list[Thin] = []
+        arrivals, first, since = self.arrivals, probe.first, self.since
+        if self.oldest < since:
+            filters.append(lambda pairs, n: keep_seen(pairs.probe, pairs.row, n, arrivals, since, TOP))
+        rows = max((int(rows.max(initial=0)) for _, _, rows in probe.intervals), default=0)
+        rows = max(rows, 0 if probe.cells is None else int(probe.cells[-1].max(initial=0))) + 1
+        validity, seen = probe.validity, self.seen
+        lo, hi = (_filled(bound, 0, rows) for bound in (validity.arrival_lo, validity.arrival_hi))
+        if self.times is None and probe.times is None:
+            filters.append(
+                lambda pairs, n: keep_meeting(
+                    pairs.probe, pairs.row, n, first, arrivals, lo, hi, seen[0], seen[1]
+                )
+            )
+            return filters
+        time_lo, time_hi = _filled(validity.time_lo, BOTTOM, rows), _filled(validity.time_hi, TOP, rows)
+        mine = _filled(probe.times, 0, rows)
+        times = np.zeros(self.count, np.int64) if self.times is None else self.times
+        filters.append(
+            lambda pairs, n: keep_meeting_timed(
+                pairs.probe, pairs.row, n, first, arrivals, lo, hi, seen[0], seen[1],
+                mine, times, time_lo, time_hi, seen[2], seen[3],
+            )
+        )  # fmt: skip
+        return filters
+
+
+def _filled(bound: int | np.ndarray | None, absent: int, rows: int) -> np.ndarray:
+    """A bound by row; ``absent`` where there is none."""
+    if isinstance(bound, np.ndarray):
+        return bound
+    return np.full(rows, absent if bound is None else bound, np.int64)
+
+
+class Store:
+    """The rows of one stream that one core keeps, oldest first."""
+
+    def __init__(self, work: Work, side: int, meeting: bool = False) -> None:
+        self.work, self.side = work, side
+        self.windows: list[Held] = []
+        self._kind: Callable[..., Any] = Meeting if meeting else Held
+        self._meeting = meeting
+        self._single = work.single and not meeting
+        self._room_for_one = np.empty(4096, np.int64)
+
+    def insert(self, part: Part) -> None:
+        block = part.block
+        if not block.count:
+            return
+        newest = self.windows[-1] if self.windows else None
+        if newest is None or newest.count + block.count > newest.capacity:
+            newest = self._room(newest, block)
+        if block.count == 1 and self._single and type(newest.index) is Scan:
+            newest.insert_one(block)
+        else:
+            newest.insert(block)
+            if isinstance(newest.index, Scan):
+                newest.remember(block)
+        if self._meeting:
+            assert isinstance(newest, Meeting)
+            newest.see(part.probe.validity, block.count)
+
+    def _room(self, newest: Held | None, block: Block) -> Held:
+        """A sub-window that takes the block."""
+        work, side = self.work, self.side
+        if newest is not None and isinstance(newest.index, Scan):
+            live = newest.count - newest.trimmed
+            newest.slide(max(newest.capacity, 2 * (live + block.count)))
+            return newest
+        if newest is not None:
+            newest.seal()
+        capacity, index = self.new_index(block, newest)
+        fresh: Held = self._kind(block.first, capacity, index, len(work.plan.checks), work.timed[side])
+        self.windows.append(fresh)
+        return fresh
+
+    def new_index(self, block: Block, newest: Held | None) -> tuple[int, Index | Grid]:
+        """For a sub-window that begins with the block: how many rows it is to take, and its index."""
+        capacity = max(self.work.size(self.side, self.rows), block.count)
+        return capacity, self.work.index(self.side, capacity, None if newest is None else newest.index)
+
+    def find(self, part: Part, buffer: PairBuffer, out: Matches, since: int = BOTTOM) -> None:
+        """Everything that the part's rows match here. ``since``: leave stored rows below this arrival number out."""
+        probe = part.probe
+        if not probe.intervals and probe.cells is None:
+            return
+        if part.block.count == 1 and self._single and self._find_one(part, out):
+            return
+        for sub in self.windows:
+            if isinstance(sub, Meeting):
+                sub.since = since
+            if sub.overlaps(probe.validity):
+                self.work.find(sub, probe, part.side, buffer, out)
+
+    def _find_one(self, part: Part, out: Matches) -> bool:
+        """A row by itself against a sliding scan, in one kernel; False: not possible here, nothing was done."""
+        window, probe = self.windows[0] if self.windows else None, part.probe
+        if window is None or type(window.index) is not Scan or len(probe.intervals) != 1:
+            return window is None
+        scan, (lo, hi, _), validity = window.index, probe.intervals[0], probe.validity
+        since, until = validity.arrival_lo, validity.arrival_hi
+        codes, code_lo, code_hi = window.arrivals, BOTTOM, TOP
+        if probe.checks:
+            if len(probe.checks[0]) != 1:
+                return False
+            codes, (lows, highs) = window.codes[0], probe.checks[0][0]
+            code_lo, code_hi = lows[0], highs[0]
+        n = row_matches(
+            scan.keys, scan.rows, scan.start, scan.used, lo[0], hi[0], codes, code_lo, code_hi, window.arrivals,
+            since if isinstance(since, int) else since[0], until if isinstance(until, int) else until[0],
+            self._room_for_one,
+        )  # fmt: skip
+        if n > 0:
+            out.add(part.side, np.full(n, probe.first), self._room_for_one[:n].copy())
+        return bool(n >= 0)
+
+    def expire(self, arrival: int, time: int) -> None:
+        """Forget what has an arrival number below the one or a time code below the other; sub-windows go whole."""
+        windows = self.windows
+        if not windows:
+            return
+        if isinstance(windows[0].index, Scan):
+            windows[0].forget(arrival, time)
+        elif windows[0].end <= arrival or windows[0].max_time < time:
+            self.windows = [sub for sub in windows if sub.end > arrival and not sub.max_time < time]
+
+    @property
+    def first(self) -> int | None:
+        """Arrival number of the oldest row here; None: there is no row."""
+        return next((sub.oldest for sub in self.windows if sub.trimmed < sub.count), None)
+
+    @property
+    def rows(self) -> int:
+        return sum(sub.count - sub.trimmed for sub in self.windows)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(sub.nbytes + sub.arrivals.nbytes for sub in self.windows)
+
+    def held(self) -> np.ndarray:
+        """The arrival numbers of all rows here."""
+        return np.concatenate(
+            [np.empty(0, np.int64), *(sub.arrivals[sub.trimmed : sub.count] for sub in self.windows)]
+        )
