@@ -45,8 +45,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "explain": ("core",),
     "join": ("result", "state", "snapshot", "explain"),
     "bench": ("join",),
+    "spark": ("bench",),
     "demo": ("bench",),
-    "cli": ("bench", "demo"),
+    "cli": ("bench", "demo", "spark"),
     "__init__": ("join",),
     "__main__": ("cli",),
 }
@@ -61,7 +62,7 @@ FENCED: dict[str, tuple[str, ...]] = {
     "pandas": ("bench/",),
     "pathway": ("bench/",),
     "matplotlib": ("bench/",),
-    "pyspark": (),
+    "pyspark": ("spark/",),
 }
 
 
