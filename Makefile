@@ -2,8 +2,8 @@
 #   make test       unit and property tests, same seeds each time
 #   make test-all   the slow tests too, with fresh random seeds and more examples
 #   make check      ruff, mypy, import direction
-#   make demo       join two generated streams and show what was found
-#   make bench      the engine's quick benchmark; `.venv/bin/watersmeet bench engine` is the full one
+#   make demo       join two live streams on local Spark, check every result and draw a picture; needs no Java
+#   make bench      the engine's quick benchmark; `.venv/bin/watersmeet bench engine` is the full one, `bench spark` Spark's
 #   make clean      remove caches (not .venv); `make distclean` removes .venv too
 
 BIN := .venv/bin

@@ -164,11 +164,11 @@ def test_schemas_from_text() -> None:
     assert cli.schema_of(text).names == ["x", "p", "t", "d", "z"]
 
 
-def test_the_demo_agrees_with_its_recount_and_draws(
+def test_the_engine_demo_agrees_with_its_recount_and_draws(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "demo.png"
-    command("demo", "--seconds", "0.5", "--picture", picture)
+    command("demo", "--engine", "--seconds", "0.5", "--picture", picture)
     out = " ".join(capsys.readouterr().out.split())
     assert out.count("with NumPy: agrees") == 2
     assert picture.stat().st_size > 10_000

@@ -3,6 +3,9 @@
 import contextlib
 import io
 import re
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,19 @@ def blocks(page: Path) -> list[tuple[str, str | None]]:
     """Python blocks, each with the plain block right behind it: its output."""
     found = re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", page.read_text(), re.DOTALL)
     return [(code, output or None) for code, output in found]
+
+
+@pytest.fixture(autouse=True)
+def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Temporary folders go where pytest cleans up, and the Spark session that tests share is left as it was."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.conf.unset("spark.sql.streaming.checkpointLocation")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

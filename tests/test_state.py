@@ -125,3 +125,17 @@ def test_results_from_before_saving_stay_valid(tmp_path: Path) -> None:
     table = result.to_arrow()
     assert isinstance(table, pa.Table)
     assert table.num_rows == before
+
+
+def test_a_join_whose_middle_sub_window_has_gone_is_saved_and_loaded(tmp_path: Path) -> None:
+    window = wm.Range(10, time="ts", lateness=1000)
+    join = wm.StreamJoin("r.x = s.x", r=window, s=window, subwindow=4, select="r.id AS rid, s.id AS sid")
+    for first, time in ((0, 2000), (4, 1100), (8, 2001), (12, 2300)):
+        ids = np.arange(first, first + 4)
+        join.push(r={"id": ids, "ts": np.full(4, time), "x": ids - first})
+    join.push(s={"id": np.array([0]), "ts": np.array([2310]), "x": np.array([99])})
+    assert [sub.base for sub in join._core.chains[0].subwindows] == [0, 8, 12]
+    join.save(tmp_path)
+    probe = {"id": np.array([1, 2]), "ts": np.array([2000, 2300]), "x": np.array([2, 3])}
+    found = [one.push(s=probe).to_arrow().to_pydict() for one in (join, wm.StreamJoin.load(tmp_path))]
+    assert found[0] == found[1] == {"rid": [2, 10, 15], "sid": [1, 1, 2]}

@@ -46,8 +46,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "explain": ("core",),
     "join": ("flow", "result", "state", "snapshot", "explain"),
     "bench": ("join",),
+    "spark": ("bench",),
     "demo": ("bench",),
-    "cli": ("bench", "demo"),
+    "cli": ("bench", "demo", "spark"),
     "__init__": ("join",),
     "__main__": ("cli",),
 }
@@ -62,7 +63,7 @@ FENCED: dict[str, tuple[str, ...]] = {
     "pandas": ("bench/",),
     "pathway": ("bench/",),
     "matplotlib": ("bench/",),
-    "pyspark": (),
+    "pyspark": ("spark/",),
 }
 
 

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=.venv
-extras=dev,bench,pandas,plot
+extras=dev,bench,pandas,plot,spark
 
 # A name on PATH is not yet an interpreter: a pyenv shim may point at nothing, a distribution may leave out venv.
 usable() {

@@ -63,14 +63,28 @@ def options(
 
 @app.command()
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.5, help="About how long to stream.")] = 10.0,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.5, help="About how long to stream; 30 on Spark, 10 with --engine.")
+    ] = None,
     picture: Annotated[Path, typer.Option(help="Where to draw what was found.")] = Path("demo.png"),
-    cores: CoresOption = 1,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Cores to use; 2 on Spark, 1 with --engine.")
+    ] = None,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="Without Spark: two joins in this process.")
+    ] = False,
 ) -> None:
-    """Join two pairs of live generated streams, check the results, and draw them."""
-    from watersmeet.demo import run_demo
+    """Join live generated streams on local Spark, check every result, and draw them."""
+    if engine:
+        from watersmeet.demo import run_demo
 
-    if not run_demo(seconds, picture, cores):
+        agrees = run_demo(seconds or 10.0, picture, cores or 1)
+    else:
+        _need_spark("the demo", "; or do: watersmeet demo --engine")
+        from watersmeet.spark.demo import run_spark_demo
+
+        agrees = run_spark_demo(seconds or 30.0, picture, cores or 2)
+    if not agrees:
         raise typer.Exit(1)
 
 
@@ -137,6 +151,22 @@ def run(
     )
 
 
+@app.command()
+def state(
+    location: Annotated[
+        str, typer.Argument(help="The state= of a join on Spark, or the session's checkpoint location.")
+    ],
+) -> None:
+    """What a Spark join has stored: cores, runs, rows, bytes, watermarks. Every checksum is verified."""
+    _need_spark("a join's state on Spark")
+    from watersmeet.spark.state_command import lines, report
+
+    cores = report(location)
+    print("\n".join(lines(cores)))
+    if any(core.problems for core in cores):
+        raise typer.Exit(1)
+
+
 @bench.command("engine")
 def bench_engine(
     quick: Annotated[
@@ -170,6 +200,23 @@ def bench_flows(
         raise typer.Exit(1)
 
 
+@bench.command("spark")
+def bench_spark(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the rows: about five minutes instead of half an hour.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="Write every figure here.")] = None,
+    plots: Annotated[Path | None, typer.Option(help="Draw the rates over time into this folder.")] = None,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of local Spark.")] = os.cpu_count() or 1,
+) -> None:
+    """Joins on Spark: ours, Spark's own, and the usual workaround for a band, in one run."""
+    _need_spark("the benchmark")
+    from watersmeet.spark.bench.run import bench_spark as measure
+
+    if not measure(quick=quick, cores=cores, json=json, plots=plots):
+        raise typer.Exit(1)
+
+
 @bench.command("convergence")
 def bench_convergence(
     plot: Annotated[Path | None, typer.Option(help="Draw the errors by adjustment into this file.")] = None,
@@ -188,6 +235,15 @@ def bench_convergence(
     if plot is not None:
         convergence.plot(measured, plot)
         errors.print(f"plot: {plot}", highlight=False)
+
+
+def _need_spark(what: str, otherwise: str = "") -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None:
+        raise OptionError(
+            f"{what} must have pyspark; got none; do: pip install 'watersmeet[spark]'{otherwise}"
+        )
 
 
 def _join(

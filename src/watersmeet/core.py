@@ -44,6 +44,7 @@ class Pushed:
     first: int
     # The rows in slices, each with what it may see; empty until the condition is bound.
     parts: list[tuple[Block, Validity]] = field(default_factory=list)
+    visitors: "Pushed | None" = None  # rows that probe and are not stored
 
 
 @dataclass(slots=True)
@@ -180,8 +181,18 @@ class JoinCore:
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
-    def push(self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int) -> Outcome:
-        """Join a push. ``order``: stream of each row; None: all rows of stream ``first``, then the other's."""
+    def push(
+        self,
+        batches: Sequence[pa.RecordBatch | None],
+        order: np.ndarray | None,
+        first: int,
+        visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
+    ) -> Outcome:
+        """Join a push. ``order``: stream of each row; None: all rows of stream ``first``, then the other's.
+
+        ``visiting``: where streams are stored on many cores, the rows that probe here and are stored elsewhere, with what
+        they may see.
+        """
         only = batches[first] if order is None and batches[1 - first] is None else None
         if self._simple and only is not None and 0 < only.num_rows <= FEW:
             found = self._short.push(first, only)
@@ -193,8 +204,11 @@ class JoinCore:
         pushed = [
             None if batch is None else self._judged(k, batch, verdicts[k]) for k, batch in enumerate(batches)
         ]
+        for k, (visitors, arrived) in enumerate(visiting):
+            self._let_in(pushed[k], self._judged(k, visitors, arrived))
         if self.plan is not None:
             judged = [(k, mine) for k, mine in enumerate(pushed) if mine is not None]
+            judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
             self._run([partial(self._prepare, k, mine, order is not None) for k, mine in judged], sum(sizes))
         return self._apply(pushed, counts, clock, order is not None, first)
 
@@ -215,6 +229,12 @@ class JoinCore:
         if len(columns) != batch.num_columns:
             batch = batch.select(columns)
         return Pushed(batch, arrived, late, int(self.arrivals.counts[k]))
+
+    def _let_in(self, mine: Pushed | None, visitors: Pushed) -> None:
+        """Visitors are numbered after the rows that stay, for as long as the push takes."""
+        assert mine is not None
+        visitors.first = mine.first + mine.batch.num_rows
+        mine.visitors = visitors
 
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
         assert self.plan is not None
@@ -242,6 +262,8 @@ class JoinCore:
             for k, mine in enumerate(pushed):
                 if mine is not None:
                     self._payload(k).append(mine.batch)
+                    if mine.visitors is not None:
+                        self._payload(k).append(mine.visitors.batch)
             self.arrivals.commit(counts, clock)
             self._learn_sizes(pushed)
             if interleaved:
@@ -263,7 +285,11 @@ class JoinCore:
             self._undo(pushed, before)
             raise
         self._settle(outcome.matches)
-        return self._done(outcome)
+        self._done(outcome)
+        for k, mine in enumerate(pushed):
+            if mine is not None and mine.visitors is not None:  # the outcome has hold of their rows
+                self._payload(k).drop_from(mine.visitors.first)
+        return outcome
 
     def _done(self, outcome: Outcome, moved: Sequence[int] = (0, 1)) -> Outcome:
         """What follows every push: keep hold of the rows that it found, drop what is over, think again of the plan."""
@@ -371,7 +397,8 @@ class JoinCore:
         ranges = self.mode != "pairs" and self.plan.ranges_suffice and self.how.name == "inner"
         find = self._find_ranges if ranges else self._find_pairs
         tasks: list[Task] = []
-        for block, validity in mine.parts:
+        visits = [] if mine.visitors is None else mine.visitors.parts
+        for block, validity in [*mine.parts, *visits]:
             if not block.keys.size:
                 continue
             probe = make_probe(self.plan, self.layout, self.streams[k], block, validity)

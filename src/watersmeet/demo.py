@@ -1,4 +1,4 @@
-"""``watersmeet demo``: two joins of live generated streams, shown while they run, checked, and drawn.
+"""``watersmeet demo --engine``: two joins of live generated streams, shown while they run, checked, and drawn.
 
 What stays true: every figure shown is measured in this run; the checks recompute results with NumPy alone
 (all pairs of the market, whole batches of the band join) and a difference ends the demo with failure. It

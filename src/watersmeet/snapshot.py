@@ -82,6 +82,10 @@ def _restore_stream(core: JoinCore, k: int, table: pa.Table, borders: list[list[
         core.restore_columns(
             k, base, {name.removeprefix(EXTRA): rows.column(name).to_numpy() for name in extra}
         )
+        if (
+            taken > end - base and base > payload.end
+        ):  # rows out of order: a sub-window between others has gone
+            payload.append(_nobody(base - payload.end, batch.schema))
         payload.end = base
         payload.append(batch)
         chain.insert(bare_block(batch, base, core.times(k, batch)), partial(int, end - base), _no_index)
@@ -89,6 +93,11 @@ def _restore_stream(core: JoinCore, k: int, table: pa.Table, borders: list[list[
         done = chain.subwindows[-1].done
         if done is not None:
             done[:] = rows.column(DONE).to_numpy()
+
+
+def _nobody(rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    """In place of rows that were dropped: a payload's arrival numbers have no gaps."""
+    return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in schema], schema=schema)
 
 
 def _no_index(capacity: int, predecessor: Index | Grid | None) -> None:

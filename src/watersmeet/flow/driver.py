@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.arrival import Validity
+from watersmeet.arrival import Arrived, Validity
 from watersmeet.core import Outcome, Pushed
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.base import Flow
@@ -161,7 +161,14 @@ class FlowCore(Ledger):
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
-    def push(self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int) -> Outcome:
+    def push(
+        self,
+        batches: Sequence[pa.RecordBatch | None],
+        order: np.ndarray | None,
+        first: int,
+        visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
+    ) -> Outcome:
+        assert not visiting  # cores that do not store all rows are the flow's own business
         with self.pushing:
             if self.closed:
                 raise StateError(

@@ -2,13 +2,18 @@
 
 Rules: only functions; 1-D contiguous arrays and scalars in, caller-allocated arrays out; count then fill, or capacity and
 resume; no Python objects; the GIL is released; every kernel gives the same answer with ``NUMBA_DISABLE_JIT=1``.
-Compiled code is cached on disk, so only the first run on a machine pays for compilation.
+Compiled code is cached on disk, so only the first run on a machine pays for compilation;
+``cache.py`` gives Spark workers caches of their own.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import numba
+
+from watersmeet.kernels.cache import settle
+
+settle()  # before the first kernel is defined
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

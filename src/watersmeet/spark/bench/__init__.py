@@ -1,0 +1,1 @@
+"""``watersmeet bench spark``: the same joins by Watersmeet, by Spark alone and by the usual workaround, in one run."""

@@ -1,0 +1,55 @@
+"""A join in words: what ``explain(df)`` prints. Spark's own ``df.explain()`` shows it as watersmeet_pack, Exchange, watersmeet_join."""
+
+from typing import Any
+
+from watersmeet.errors import OptionError
+from watersmeet.plan import make_plan
+from watersmeet.spark.spec import Binding
+from watersmeet.spark.spread import one_order
+
+_WAYS = {
+    "hash": "hash: a row goes to the one core that its key names",
+    "range": "range: buckets of keys; a row is copied to the buckets that its band touches",
+    "broadcast": "broadcast: every core sees every row of one stream, and its share of the home stream",
+    "counted": "broadcast: every core sees every row and stores its share",
+}
+
+
+def explain(joined: Any) -> str:
+    """How a DataFrame made by ``stream_join`` is joined: spreading, index, windows, state. One line a fact."""
+    bound = getattr(joined, "_watersmeet", None)
+    if not isinstance(bound, Binding):
+        raise OptionError(
+            f"explain() must get what stream_join returned, before anything else is done with it; got {type(joined).__name__}"
+        )
+    spec = bound.spec
+    plan = make_plan(bound.condition, spec.index, {}, 65_536)
+    lines = [
+        f"stream_join {bound.how.name} of {' and '.join(spec.streams)}, {bound.tasks} core(s), name {spec.name}",
+        f"  condition  {spec.condition}",
+        f"  spread     {_WAYS[spec.spread]}",
+        *(f"  {line}" for line in _driven(bound)),
+        f"  index      {plan.kinds[0] if len(plan.kinds) == 1 else 'auto: one of ' + ', '.join(plan.kinds)}",
+        f"  driver     {plan.driver.text}",
+        *(f"  {line}" for line in str(bound.condition).splitlines()),
+        *(f"  stream {stream}   {window}" for stream, window in zip(spec.streams, spec.windows, strict=True)),
+        f"  select     {spec.select}",
+        f"  state      {spec.state or 'none: a batch is joined in one go'}",
+    ]
+    return "\n".join(lines)
+
+
+def _driven(bound: Binding) -> list[str]:
+    """What the spreading goes by, and who is at home."""
+    spec = bound.spec
+    lines = []
+    if spec.spread == "hash":
+        lines.append(f"spread by  {' AND '.join(band.text for band in bound.equalities)}")
+    elif spec.spread == "range" and bound.band is not None:
+        lines.append(f"spread by  {bound.band.text}")
+    elif (why := one_order(spec.windows, spec.order)) is not None:
+        lines.append(f"because of {why}")
+    if spec.spread != "hash" and bound.how.name != "inner":
+        homes = [f"{spec.streams[section.home]} ({section.how.name})" for section in bound.sections]
+        lines.append(f"home       {' and '.join(homes)}")
+    return lines

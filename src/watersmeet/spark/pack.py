@@ -1,0 +1,94 @@
+"""Before the shuffle: the rows of one stream's partition, as blobs for the cores that need them.
+
+Every core also gets a header, whether it gets rows or not: so it knows what was sent, and all cores move one watermark.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.batch import one_batch
+from watersmeet.spark.layout import Router, digest
+from watersmeet.spark.planning import key_points, layouts_of
+from watersmeet.spark.spec import GUEST, Binding, JoinSpec, binding
+from watersmeet.spark.task import Task, current_task
+from watersmeet.spark.wire import HEADER, Header, Record, records
+
+ROWS, BYTES = 1 << 18, 1 << 25  # gathered before they are split: small blobs cost as much as large ones
+
+
+def pack(
+    spec: JoinSpec,
+    k: int,
+    batches: Iterable[pa.RecordBatch],
+    task: Callable[[], Task] = current_task,
+) -> Iterator[pa.RecordBatch]:
+    """Stream k's rows of one map partition -> records for the shuffle."""
+    bound, now = binding(spec), task()
+    packer = Packer(bound, k, now)
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        gathered.append(batch)
+        if sum(b.num_rows for b in gathered) >= ROWS or sum(b.nbytes for b in gathered) >= BYTES:
+            yield from records(packer.blobs(gathered))
+            gathered = []
+    if any(batch.num_rows for batch in gathered):
+        yield from records(packer.blobs(gathered))
+    yield from records(packer.headers())
+
+
+class Packer:
+    """Splits batches, and keeps count of what went where."""
+
+    def __init__(self, bound: Binding, k: int, task: Task) -> None:
+        self.bound, self.k, self.task = bound, k, task
+        self.schema = bound.spec.schemas[k]
+        self.layouts = layouts_of(bound, task)
+        self.router = Router(bound, self.layouts)
+        self.sent = [0] * bound.tasks
+        self.rows = 0
+        self.latest: int | None = None
+        self.keys: list[int] = []
+
+    def blobs(self, gathered: list[pa.RecordBatch]) -> list[Record]:
+        batch = one_batch(pa.Table.from_batches(gathered).select(self.schema.names).cast(self.schema))
+        self._note(batch)
+        found: list[Record] = []
+        if batch.num_rows == 0:
+            return found
+        whole: pa.Buffer | None = None
+        for core, rows, copies in self.router.shares(self.k, batch):
+            if rows is None:  # all of it, perhaps to many cores: written once
+                whole = self._blob(batch, None) if whole is None else whole
+                blob = whole
+            else:
+                blob = self._blob(batch.take(pa.array(rows)), copies)
+            found.append((core, self.k, self.task.partition, self.sent[core], blob))
+            self.sent[core] += 1
+        return found
+
+    def _blob(self, batch: pa.RecordBatch, copies: np.ndarray | None) -> pa.Buffer:
+        if self.bound.copies:
+            guests = np.zeros(batch.num_rows, np.bool_) if copies is None else copies
+            batch = batch.append_column(pa.field(GUEST, pa.bool_()), pa.array(guests))
+        return batch.serialize()
+
+    def _note(self, batch: pa.RecordBatch) -> None:
+        """What the headers will say."""
+        self.rows += batch.num_rows
+        axis = self.bound.axis
+        if axis is not None and axis.columns[self.k] is not None and batch.num_rows:
+            latest = int(axis.codes(self.k, batch).max())
+            self.latest = latest if self.latest is None else max(self.latest, latest)
+        self.keys += key_points(self.bound, self.k, batch)
+
+    def headers(self) -> list[Record]:
+        keys, layout = tuple(self.keys), digest(self.layouts)
+        headers = [
+            Header(self.k, self.task.partition, sent, self.rows, self.latest, keys, layout)
+            for sent in self.sent
+        ]
+        return [
+            (core, self.k, self.task.partition, HEADER, header.blob()) for core, header in enumerate(headers)
+        ]

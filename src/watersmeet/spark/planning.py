@@ -1,0 +1,187 @@
+"""Range buckets from the data seen: where the borders are, and when they move.
+
+Nobody coordinates. Each map partition sends every core a few of its keys, so every core knows the same of batch b - 1 and works
+out the same layout for batch b; it is written in each manifest of b - 1, and the tasks of b read it there. All arithmetic is on
+whole numbers: no two machines can come to different borders.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.spark.layout import Layout, first_layouts, touching
+from watersmeet.spark.manifests import Manifest, find_manifest
+from watersmeet.spark.spec import Binding, JoinSpec, Section, binding
+from watersmeet.spark.task import Task, current_task
+from watersmeet.spark.wire import Header
+
+POINTS = 64  # keys that a map partition sends, for each share of rows that it packs
+SKETCH = 512  # keys that are remembered of a stream
+SETTLED = 8  # batches that a layout is kept at least, unless it is the first one
+WORTH = (4, 3)  # the busiest core must have so much more to do than it would have in the best layout
+
+Sketch = list[tuple[int, int]]  # (key code, weight), ascending
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a batch leaves for the next one: keys seen, and the layouts to spread by."""
+
+    keys: tuple[Sketch, Sketch]
+    layouts: tuple[Layout, ...]
+    age: int  # batches that the layouts have been in use
+
+
+def layouts_of(bound: Binding, task: Task) -> tuple[Layout, ...]:
+    """The layouts that the rows of this task's batch are spread by."""
+    spec = bound.spec
+    if spec.layouts:
+        return spec.layouts
+    if spec.spread != "range" or spec.cores == 1 or not spec.streaming or not task.batch:
+        return first_layouts(bound)
+    # All tasks of the batch look at the same manifest, so all see the same.
+    return outlook_of(bound, find_manifest(spec, task, 0, bound.tasks)).layouts
+
+
+def outlook_of(bound: Binding, last: Manifest | None) -> Outlook:
+    """From the last batch's manifest. Another number of cores or way of spreading makes new layouts of the same keys."""
+    if last is None:
+        return Outlook(([], []), first_layouts(bound), 0)
+    left, right = ([(code, weight) for code, weight in sketch] for sketch in last.keys)
+    kept = tuple(Layout.from_json(data) for data in last.next_layouts)
+    fresh = first_layouts(bound)
+    if len(kept) == len(fresh) and all(
+        old.kind == new.kind and old.cores == new.cores and (bound.spec.spread == "range" or old == new)
+        for old, new in zip(kept, fresh, strict=True)
+    ):
+        return Outlook((left, right), kept, last.age)
+    if bound.spec.spread == "range":
+        fresh = tuple(best_layout(bound, section, (left, right)) for section in bound.sections)
+    return Outlook((left, right), fresh, 0)
+
+
+def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Outlook:
+    """After a batch: the keys that it showed, and whether other layouts would pay."""
+    if bound.spec.spread != "range" or bound.spec.cores == 1:
+        return now
+    keys = (merged(now.keys[0], headers, 0), merged(now.keys[1], headers, 1))
+    young = now.age < SETTLED and now.layouts != first_layouts(bound)
+    if young or not any(keys):
+        return Outlook(keys, now.layouts, now.age + 1)
+    layouts = []
+    for section, old in zip(bound.sections, now.layouts, strict=True):
+        best = best_layout(bound, section, keys)
+        pays = load(bound, section, old, keys) * WORTH[1] > load(bound, section, best, keys) * WORTH[0]
+        layouts.append(best if pays else old)
+    chosen = tuple(layouts)
+    return Outlook(keys, chosen, now.age + 1 if chosen == now.layouts else 0)
+
+
+def sampled(
+    spec: JoinSpec, k: int, batches: Iterable[pa.RecordBatch], task: Callable[[], Task] = current_task
+) -> Iterator[pa.RecordBatch]:
+    """One row: how many rows of stream k a partition has, and a few of their keys."""
+    bound, rows, keys = binding(spec), 0, []
+    for batch in batches:
+        rows += batch.num_rows
+        keys += key_points(bound, k, batch.cast(spec.schemas[k]))
+    step = max(1, len(keys) // SKETCH)
+    points = sorted(keys)[::step]
+    yield pa.RecordBatch.from_pydict(
+        {
+            "part": pa.array([task().partition], pa.int32()),
+            "rows": pa.array([rows]),
+            "keys": pa.array([points], pa.list_(pa.int64())),
+        }
+    )
+
+
+def batch_layouts(
+    bound: Binding, samples: Sequence[Sequence[tuple[int, int, Sequence[int]]]]
+) -> tuple[Layout, ...]:
+    """Layouts for a batch join, from what ``sampled`` gave of both streams: (part, rows, keys)."""
+    keys = []
+    for k, rows in enumerate(samples):
+        headers = [Header(k, part, 0, count, None, tuple(points)) for part, count, points in sorted(rows)]
+        keys.append(merged([], headers, k))
+    return tuple(best_layout(bound, section, keys) for section in bound.sections)
+
+
+def key_points(bound: Binding, k: int, batch: pa.RecordBatch) -> list[int]:
+    """A few keys of a batch, evenly spaced in their order."""
+    if bound.spec.spread != "range" or bound.spec.cores == 1 or bound.band is None:
+        return []
+    codes, valid = bound.band.keys(bound.spec.streams[k], batch)
+    codes = np.sort(codes if valid is None else codes[valid])
+    places = np.arange(min(POINTS, codes.size)) * codes.size // max(min(POINTS, codes.size), 1)
+    return [int(code) for code in codes[places]]
+
+
+def merged(old: Sketch, headers: Sequence[Header], k: int) -> Sketch:
+    """Keys seen lately count most: the weight of older ones shrinks by an eighth a batch."""
+    fresh: Sketch = [
+        (code, max(header.rows // len(header.keys), 1))
+        for header in headers
+        if header.stream == k
+        for code in header.keys
+    ]
+    if not fresh:
+        return old
+    points = sorted([*((code, weight * 7 // 8) for code, weight in old if weight > 1), *fresh])
+    if len(points) <= SKETCH:
+        return points
+    ends = np.cumsum([weight for _, weight in points])
+    total = int(ends[-1])
+    picks = np.searchsorted(ends, [(2 * i + 1) * total // (2 * SKETCH) for i in range(SKETCH)], "right")
+    return [(points[place][0], max(total // SKETCH, 1)) for place in picks]
+
+
+def best_layout(bound: Binding, section: Section, keys: Sequence[Sketch]) -> Layout:
+    """Many narrow buckets of a core each, or fewer, shared ones: whichever leaves the busiest core least to do."""
+    cores = bound.spec.cores
+    found, buckets = [], cores
+    while buckets:
+        found.append(cut(keys[section.home], buckets, cores))
+        buckets //= 2
+    return min(found, key=lambda layout: load(bound, section, layout, keys))
+
+
+def cut(sketch: Sketch, buckets: int, cores: int) -> Layout:
+    """Buckets of equal weight. Where one key weighs more than a bucket should, borders fall together: its cores share the bucket."""
+    ends = np.cumsum([weight for _, weight in sketch]) if sketch else np.zeros(0, np.int64)
+    borders: list[int] = []
+    groups: list[tuple[int, int]] = []
+    first = 0
+    for i in range(1, buckets):
+        if not sketch:
+            break
+        place = int(np.searchsorted(ends, int(ends[-1]) * i // buckets, "right"))
+        border, stop = sketch[min(place, len(sketch) - 1)][0], cores * i // buckets
+        if border > (borders[-1] if borders else sketch[0][0]) and stop > first:
+            borders.append(border)
+            groups.append((first, stop))
+            first = stop
+    return Layout("buckets", cores, tuple(borders), (*groups, (first, cores)))
+
+
+def load(bound: Binding, section: Section, layout: Layout, keys: Sequence[Sketch]) -> int:
+    """Rows that the busiest core would get."""
+    assert bound.band is not None
+    home, other = keys[section.home], keys[1 - section.home]
+    busy = np.zeros(len(layout.groups), np.int64)
+    codes, weights = _arrays(home)
+    np.add.at(busy, np.searchsorted(layout.borders, codes, "right"), weights)
+    busy = np.array([rows // (stop - first) for rows, (first, stop) in zip(busy, layout.groups, strict=True)])
+    codes, weights = _arrays(other)
+    bounds = bound.band.bounds(bound.spec.streams[1 - section.home], codes)
+    for j, reaching in enumerate(touching(bounds, None, layout)):
+        busy[j] += int(weights[reaching].sum())
+    return int(busy.max())
+
+
+def _arrays(sketch: Sketch) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([code for code, _ in sketch], np.int64), np.array(
+        [weight for _, weight in sketch], np.int64
+    )

@@ -1,0 +1,197 @@
+"""A join as its workers get it: a small frozen value that travels with the function, and what a worker makes of it once.
+
+A ``JoinSpec`` holds texts, windows and Arrow schemas. ``Binding`` is the same thing bound: condition, axis of time, select list.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.clock import TimeAxis
+from watersmeet.condition import Band, BoundCondition, Condition
+from watersmeet.expression.select import BoundSelect, Select
+from watersmeet.outer import How, join_type
+from watersmeet.state import window_to_json
+from watersmeet.window import Range, Rows, Window
+
+GUEST = "__guest"  # the column that tells a row's copies from the row itself
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """Everything that the tasks of one ``stream_join`` need to know."""
+
+    condition: str
+    streams: tuple[str, str]
+    windows: tuple[Window, Window]
+    schemas: tuple[pa.Schema, pa.Schema] = field(compare=False)  # of the columns that travel
+    how: str = "inner"
+    select: str = "*"
+    order: str | None = None
+    index: str = "auto"
+    spread: str = "hash"
+    cores: int = 1
+    late: str | None = None  # the column that marks late rows, if they are wanted
+    streaming: bool = True
+    state: str = ""  # where the state of all queries lives
+    name: str = "join"
+    retain: int = 100  # batches that Spark may go back
+    instance: str = ""  # this very call of stream_join
+    layouts: tuple[
+        Any, ...
+    ] = ()  # of a batch join in range buckets; a streaming one finds its own, batch by batch
+    stores: bool = True  # False: receive, store nothing, emit nothing; what the way alone costs
+
+
+@dataclass(frozen=True)
+class Section:
+    """A group of cores that together compute one join type: each row of ``home`` is decided on one core, which sees all of its
+    partners; rows of the other stream go wherever they may be needed."""
+
+    how: How
+    home: int
+    first: int  # its first core
+
+
+class Binding:
+    """A spec, bound: what pack and join work with. Made once a worker."""
+
+    def __init__(self, spec: JoinSpec) -> None:
+        self.spec = spec
+        schemas = dict(zip(spec.streams, spec.schemas, strict=True))
+        self.condition: BoundCondition = Condition(spec.condition).bind(schemas)
+        self.how = join_type(spec.how)
+        kept = list(spec.streams) if self.how.one_sided is None else [spec.streams[self.how.one_sided]]
+        self.select: BoundSelect = Select(spec.select).bind(schemas, kept)
+        timed = any(isinstance(window, Range) for window in spec.windows)
+        self.axis = TimeAxis(spec.streams, spec.windows, spec.schemas) if timed else None
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """A full join whose rows are copied needs two: none of its cores could see all partners of both streams' rows."""
+        how = self.how
+        if self.spec.spread == "hash" or len(how.unmatched) < 2:
+            home = how.unmatched[0] if how.unmatched else (how.semi or 0)
+            return (Section(how, home, 0),)
+        return (Section(join_type("left"), 0, 0), Section(join_type("right_anti"), 1, self.spec.cores))
+
+    @property
+    def tasks(self) -> int:
+        """How many partitions the shuffle has."""
+        return self.spec.cores * len(self.sections)
+
+    def section(self, core: int) -> Section:
+        return self.sections[core // self.spec.cores]
+
+    @cached_property
+    def equalities(self) -> tuple[Band, ...]:
+        return tuple(band for band in self.condition.bands if band.hashable)
+
+    @cached_property
+    def band(self) -> Band | None:
+        """The band that rows are spread by in range buckets."""
+        return spreading_band(self.condition)
+
+    @cached_property
+    def columns(self) -> tuple[list[str], list[str]]:
+        """Of each stream, what is stored: what condition, window and select list need."""
+        left, right = (self._stored(k) for k in (0, 1))
+        return left, right
+
+    def _stored(self, k: int) -> list[str]:
+        spec = self.spec
+        needed = stored_columns(
+            spec.streams[k], spec.windows[k], spec.schemas[k], self.condition, self.select
+        )
+        return [*needed, GUEST] if self.copies else needed
+
+    def dealt(self, section: Section, k: int) -> bool:
+        """Whether every core gets all rows of stream k and keeps a share of them."""
+        return self.spec.spread == "counted" and (section.how.name == "inner" or k == section.home)
+
+    @property
+    def copies(self) -> bool:
+        """Whether blobs say which rows are copies."""
+        return self.spec.spread in ("range", "broadcast")
+
+    @cached_property
+    def schemas(self) -> tuple[pa.Schema, pa.Schema]:
+        """Of blobs, and of the engine."""
+        left, right = (
+            schema.append(pa.field(GUEST, pa.bool_())) if self.copies else schema
+            for schema in self.spec.schemas
+        )
+        return left, right
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """What must stay the same for stored rows to mean the same."""
+        spec = self.spec
+        types = {}
+        for stream, window, schema in zip(spec.streams, spec.windows, spec.schemas, strict=True):
+            used = set(self.condition.columns[stream]) | (
+                {window.time} if isinstance(window, Range) else set()
+            )
+            types[stream] = {name: str(schema.field(name).type) for name in schema.names if name in used}
+        return {
+            "condition": " ".join(spec.condition.split()),
+            "how": self.how.name,
+            "streams": list(spec.streams),
+            "windows": [window_to_json(window) for window in spec.windows],
+            "types": types,
+        }
+
+
+def stored_columns(
+    stream: str, window: Window, schema: pa.Schema, condition: BoundCondition, select: BoundSelect
+) -> list[str]:
+    """The columns of a stream that must be kept; at least one, so that rows can be counted."""
+    needed = {*condition.columns.get(stream, ()), *select.columns.get(stream, ())}
+    if isinstance(window, Range):
+        needed.add(window.time)
+    return [name for name in schema.names if name in needed] or schema.names[:1]
+
+
+def spreading_band(condition: BoundCondition) -> Band | None:
+    """A band with two ends: each row touches only the values near its own."""
+    narrow = [band for band in condition.bands if band.width is not None and band.domain.ordered]
+    return narrow[0] if narrow else None
+
+
+def counted(windows: tuple[Window, ...] | list[Window]) -> bool:
+    return any(isinstance(window, Rows) for window in windows)
+
+
+_bindings: dict[str, Binding] = {}
+
+
+def binding(spec: JoinSpec) -> Binding:
+    """The spec's binding, kept for the next task of the same join."""
+    found = _bindings.get(spec.instance)
+    if found is None or not spec.instance:
+        if len(_bindings) >= 32:
+            _bindings.clear()
+        found = _bindings[spec.instance] = Binding(spec)
+    return found
+
+
+def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What changed between two fingerprints, in words."""
+    found = []
+    for what in ("condition", "how", "streams"):
+        if was.get(what) != now[what]:
+            found.append(f"{what} was {was.get(what)!r} and is now {now[what]!r}")
+    if not found:
+        for stream, old, new in zip(now["streams"], was["windows"], now["windows"], strict=True):
+            if old != new:
+                found.append(f"the window of stream {stream!r} was {old} and is now {new}")
+        for stream in now["streams"]:
+            if was["types"][stream] != now["types"][stream]:
+                found.append(
+                    f"the columns that condition and window use of stream {stream!r} were {was['types'][stream]} and are now "
+                    f"{now['types'][stream]}"
+                )
+    return found

@@ -1,0 +1,61 @@
+"""A join on a multi-process Spark, started again and again by ``test_faults``: files in, files out, then done."""
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import watersmeet as wm
+from watersmeet.spark import stream_join
+
+SCHEMA = "id long, ts timestamp, x long, k string"
+
+
+def main(folder: str, spread: str, cores: int, per_trigger: int) -> None:
+    spark = (
+        SparkSession.builder.master("local-cluster[2,1,900]")
+        .config("spark.executor.memory", "700m")
+        .config("spark.driver.memory", "700m")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.speculation", "true")
+        .config("spark.speculation.interval", "50ms")
+        .config("spark.speculation.multiplier", "1.1")
+        .config("spark.speculation.quantile", "0.3")
+        .config("spark.speculation.minTaskRuntime", "10ms")
+        .config("spark.task.maxFailures", "20")
+        .config("spark.stage.maxConsecutiveAttempts", "20")
+        .config("spark.deploy.maxExecutorRetries", "-1")
+        .config("spark.sql.streaming.minBatchesToRetain", "5")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    streams = {
+        side: spark.readStream.schema(SCHEMA)
+        .option("maxFilesPerTrigger", per_trigger)
+        .option("pathGlobFilter", "*.parquet")
+        .parquet(f"{folder}/{side}")
+        for side in "rs"
+    }
+    condition = {"hash": "r.k = s.k AND r.x < s.x + 2", "range": "r.x BETWEEN s.x - 1 AND s.x + 1"}[spread]
+    window = wm.Range("6 s", time="ts", lateness="8 s")
+    joined = stream_join(
+        condition,
+        **streams,
+        windows={"r": window, "s": window},
+        how="full",
+        select="r.id AS rid, s.id AS sid",
+        state=f"{folder}/state",
+        cores=cores,
+    )
+    writer = joined.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
+    query = writer.option("path", f"{folder}/out").trigger(availableNow=True).start()
+    query.awaitTermination()
+    Path(folder, "done").touch()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,160 @@
+"""kill -9 of driver, executors and Python workers at random moments, speculative execution on: the files equal the oracle's."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark.batch_oracle import BatchOracle
+from spark.files import Files
+from watersmeet.spark.state_command import report
+
+HERE = Path(__file__).parent
+KILLS = 20
+MOST = {"driver": 4, "executor": 7, "worker": 20}  # a new driver takes its time
+PATIENCE = 1500  # seconds
+
+
+def session_processes(leader: int) -> dict[int, str]:
+    """The processes that the job has started, by their session: pid -> command line."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
+            if session == leader:
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+KINDS = {
+    "driver": lambda pid, text, leader: pid == leader,
+    "executor": lambda pid, text, leader: "CoarseGrainedExecutorBackend" in text,
+    "worker": lambda pid, text, leader: "pyspark.daemon" in text or "pyspark/daemon" in text,
+}
+
+
+class Job:
+    """The job, alive or not."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.command = [sys.executable, str(HERE / "faulty_job.py"), str(folder), *arguments]
+        self.log = folder / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.leaders: list[int] = []
+
+    def start(self) -> None:
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+        self.leaders.append(self.process.pid)
+
+    def kill_one(self, kind: str, rng: random.Random) -> bool:
+        assert self.process is not None
+        leader = self.process.pid
+        pids = [pid for pid, text in session_processes(leader).items() if KINDS[kind](pid, text, leader)]
+        if kind == "driver":  # python and the Java that it started
+            pids = [
+                pid
+                for pid, text in session_processes(leader).items()
+                if pid == leader or "SparkSubmit" in text
+            ]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            self.process.wait()
+            return bool(pids)
+        if not pids:
+            return False
+        try:
+            os.kill(rng.choice(pids), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def end(self) -> None:
+        for leader in self.leaders:
+            for pid in session_processes(leader):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+
+def committed(folder: Path) -> int:
+    names = [path.name for path in (folder / "checkpoint" / "commits").glob("[0-9]*")]
+    return max((int(name) for name in names), default=-1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", ["hash", "range"])
+def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, spread: str) -> None:
+    files = Files(tmp_path, seed=3)
+    for _ in range(60):
+        files.add(12)
+    job, rng = Job(tmp_path, spread, "2", "1"), random.Random(4)
+    kills: dict[str, int] = dict.fromkeys(KINDS, 0)
+    deadline = time.monotonic() + PATIENCE
+    try:
+        job.start()
+        while not (tmp_path / "done").exists():
+            assert time.monotonic() < deadline, (
+                f"batch {committed(tmp_path)} after kills {kills}: see {job.log}"
+            )
+            assert job.process is not None
+            if job.process.poll() is not None:
+                job.start()
+            time.sleep(rng.uniform(0.3, 2.5))
+            if sum(kills.values()) < KILLS and committed(tmp_path) >= 0:
+                kind = rng.choice(["driver", "executor", "worker", "worker", "worker"])
+                if kills[kind] >= MOST[kind]:
+                    continue
+                before = committed(tmp_path)
+                kills[kind] += job.kill_one(kind, rng)
+                wait = time.monotonic() + 40
+                while committed(tmp_path) <= before and time.monotonic() < wait:  # let it get somewhere
+                    if job.process.poll() is not None:
+                        job.start()
+                    time.sleep(0.2)
+    finally:
+        job.end()
+    assert sum(kills.values()) >= KILLS, kills
+    condition = {
+        "hash": lambda r, s: r["k"] == s["k"] and r["x"] < s["x"] + 2,
+        "range": lambda r, s: abs(r["x"] - s["x"]) <= 1,
+    }[spread]
+    window = ("range", 6, "ts", 8)
+    oracle = BatchOracle(condition, window, window, "full")
+    wanted = oracle.ids([pair for events in files.batches for pair in oracle.batch(events)[0]])
+    assert sink_rows(tmp_path / "out") == wanted
+    assert not any(core.problems for core in report(str(tmp_path / "state")))
+
+
+def sink_rows(out: Path) -> list[tuple[int | None, int | None]]:
+    """What the file sink has committed: its log says which files count."""
+    import json
+
+    log = out / "_spark_metadata"
+    names = {path.name for path in log.iterdir() if not path.name.startswith(".")}
+    compacted = max(
+        (int(name.removesuffix(".compact")) for name in names if name.endswith(".compact")), default=-1
+    )
+    wanted = [f"{compacted}.compact"] if compacted >= 0 else []
+    wanted += [name for name in names if name.isdigit() and int(name) > compacted]
+    rows: list[tuple[int | None, int | None]] = []
+    for name in wanted:
+        for line in (log / name).read_text().splitlines()[1:]:
+            path = json.loads(line)["path"].removeprefix("file://")
+            table = pq.read_table(path)
+            rows += zip(table.column("rid").to_pylist(), table.column("sid").to_pylist(), strict=True)
+    return sorted(rows, key=repr)

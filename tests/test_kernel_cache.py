@@ -1,0 +1,73 @@
+"""A Spark worker's cache of compiled kernels is its own, and begins with what others have compiled."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from watersmeet.kernels.cache import sources, take_slot
+
+
+@pytest.fixture(autouse=True)
+def no_cache_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+
+
+def test_two_at_a_time_have_two_folders_and_a_folder_is_used_again(tmp_path: Path) -> None:
+    first, lock = take_slot(tmp_path)
+    second, other = take_slot(tmp_path)
+    assert [first.name, second.name] == ["0", "1"]
+    assert first.parent.name == sources()
+    lock.close()
+    again, third = take_slot(tmp_path)
+    assert again == first
+    other.close()
+    third.close()
+
+
+def test_a_folder_begins_with_what_others_have_compiled(tmp_path: Path) -> None:
+    first, lock = take_slot(tmp_path)
+    (first / "kernels_1").mkdir()
+    for name in ("sort.pack-1.py311.nbi", "sort.pack-1.py311.1.nbc", "sort.pack-1.py311.2.nbc"):
+        (first / "kernels_1" / name).write_text(name)
+    second, other = take_slot(tmp_path)
+    assert sorted(path.name for path in second.rglob("*.nb?")) == [
+        "sort.pack-1.py311.1.nbc", "sort.pack-1.py311.2.nbc", "sort.pack-1.py311.nbi",
+    ]  # fmt: skip
+    (second / "kernels_1" / "sort.pack-1.py311.1.nbc").write_text("mine")
+    lock.close()
+    other.close()
+    take_slot(tmp_path)[1].close()
+    assert (second / "kernels_1" / "sort.pack-1.py311.1.nbc").read_text() == "mine"
+
+
+def test_a_folder_begins_with_what_the_driver_has_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "driver" / "kernels_1").mkdir(parents=True)
+    for name in ("sort.pack-1.py311.nbi", "sort.pack-1.py311.1.nbc"):
+        (tmp_path / "driver" / "kernels_1" / name).write_text(name)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "driver"))
+    slot, lock = take_slot(tmp_path / "workers")
+    assert len(list((slot / "kernels_1").iterdir())) == 2
+    lock.close()
+
+
+def test_only_spark_workers_take_one(tmp_path: Path) -> None:
+    program = "import numba, sys; import watersmeet.kernels.jit; print(numba.config.CACHE_DIR)"
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == ""
+    as_worker = (
+        "import sys, types; sys.modules['__main__'].__spec__ = types.SimpleNamespace(name='pyspark.worker'); "
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", as_worker + program], env={"XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert found.stdout.strip() == str(tmp_path / "watersmeet" / "numba" / sources() / "0")
