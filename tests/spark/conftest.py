@@ -1,7 +1,5 @@
 """One Spark session for all tests that need one, and a folder a test."""
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,23 +10,12 @@ import pytest
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A small local session."""
-    from pyspark.sql import SparkSession
+    from watersmeet.spark import session
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "50000")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    made = session("watersmeet tests", 2, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 50_000})
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
 
 
 @pytest.fixture

@@ -77,10 +77,10 @@ def _merged(parts: Sequence[Found]) -> Found:
 def grow(
     leaves: Sequence[Link], fanout: int, capacity: int, make: Callable[[str, list[Link], Link], Node]
 ) -> tuple[list[Node], Link]:
-    """A tree over the leaves, ``fanout`` to a node; returns its nodes and the link at its root."""
+    """A tree over the leaves, ``fanout`` to a node; returns its nodes and the link at its root. One leaf is its own root."""
     nodes: list[Node] = []
     level = list(leaves)
-    while len(level) > 1 or not nodes:
+    while len(level) > 1:
         above = []
         for start in range(0, len(level), fanout):
             link = Link(capacity)

@@ -25,6 +25,7 @@ from watersmeet.kernels.scattered import (
     keep_seen,
     keep_seen_each,
     row_matches,
+    row_matches_aligned,
 )
 from watersmeet.matches import Matches
 
@@ -36,7 +37,7 @@ Seen = tuple[
 class Held(SubWindow):
     """A sub-window whose rows need not follow on one another."""
 
-    __slots__ = ("arrivals", "last", "marks")
+    __slots__ = ("aligned", "arrivals", "last", "marks")
 
     def __init__(
         self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool
@@ -44,6 +45,7 @@ class Held(SubWindow):
         super().__init__(base, capacity, index, checked, timed, tracked=False)
         self.arrivals = np.empty(capacity, np.int64)
         self.last = base  # arrival number after the last row
+        self.aligned = True  # a scan that has got its rows one by one: entry i of the index is row i
         # By block: (entries of the index, rows, arrival number after it, largest time): what a sliding scan forgets by.
         self.marks: deque[tuple[int, int, int, int]] = deque()
 
@@ -65,6 +67,7 @@ class Held(SubWindow):
     def insert(self, block: Block) -> None:
         start = self.count
         super().insert(block)
+        self.aligned = False
         if block.count == 1:
             self.arrivals[start] = block.first
         else:
@@ -96,6 +99,8 @@ class Held(SubWindow):
         if block.keys.size:
             scan.keys[scan.used], scan.rows[scan.used] = block.keys[0], count
             scan.used += 1
+        else:
+            self.aligned = False
         for stored, codes in zip(self.codes, block.codes, strict=True):
             stored[count] = codes[0]
         self.arrivals[count] = block.first
@@ -281,11 +286,26 @@ class Store:
                 return False
             codes, (lows, highs) = window.codes[0], probe.checks[0][0]
             code_lo, code_hi = lows[0], highs[0]
-        n = row_matches(
-            scan.keys, scan.rows, scan.start, scan.used, lo[0], hi[0], codes, code_lo, code_hi, window.arrivals,
-            since if isinstance(since, int) else since[0], until if isinstance(until, int) else until[0],
-            self._room_for_one,
-        )  # fmt: skip
+        since = since if isinstance(since, int) else since[0]
+        until = until if isinstance(until, int) else until[0]
+        keys, start, used, room = scan.keys, scan.start, scan.used, self._room_for_one
+        bounds = (lo[0], hi[0], code_lo, code_hi)
+        if window.aligned:
+            n = row_matches_aligned(keys, codes, start, used, *bounds, window.arrivals, since, until, room)
+        else:
+            n = row_matches(
+                keys,
+                scan.rows,
+                start,
+                used,
+                *bounds[:2],
+                codes,
+                *bounds[2:],
+                window.arrivals,
+                since,
+                until,
+                room,
+            )
         if n > 0:
             out.add(part.side, np.full(n, probe.first), self._room_for_one[:n].copy())
         return bool(n >= 0)

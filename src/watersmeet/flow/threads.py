@@ -110,7 +110,8 @@ class Threads:
             if link.full:
                 self._sleep(self._front, lambda: link.full and not self._movable(self._feed))
         link.put(message)
-        self._move(self._feed)
+        if self._feed:
+            self._move(self._feed)
 
     def settle_feed(self) -> None:
         """Wait until everything that was put has left the feed."""

@@ -1,5 +1,6 @@
 """The three-step procedure of Kang et al. on one core: scan the other window, insert, invalidate. The reference."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from watersmeet.clock import BOTTOM
@@ -11,31 +12,45 @@ from watersmeet.flow.network import Link, Message, Network
 from watersmeet.flow.work import Work
 from watersmeet.matches import Matches
 
+ONLY = (0,)  # the choice of who has one input
+
 
 class ThreeStepCore(Core):
     """Probes, then stores; forgets what is over."""
+
+    def choices(self) -> Sequence[int]:
+        results = self.results
+        return ONLY if self.inputs[0].messages and len(results.messages) < results.capacity else ()
 
     def receive(self, port: int, message: Message) -> None:
         if isinstance(message, Mark):
             self.report(message)
             return
         load: Load = message
-        begun, together = self.clock(), len(load.parts) > 1
-        if together:  # interleaved: validity ranges tell who sees whom, if only everybody is there
-            for part in load.parts:
-                self.insert(load, part)
-        found = []
-        for part in load.parts:
-            other = self.stores[1 - part.side]
-            other.expire(BOTTOM, load.gone[1 - part.side])
-            matches = Matches()
-            other.find(part, self.buffer, matches)
-            found.append((part, matches))
-            if not together:
-                self.insert(load, part)
+        begun = self.clock()
+        if len(load.parts) == 1:
+            self._alone(load, load.parts[0], begun)
+            return
+        for part in load.parts:  # interleaved: validity ranges tell who sees whom, if only everybody is there
+            self.insert(load, part)
+        found = [(part, self.probe(load, part)) for part in load.parts]
         for part in load.parts:
             self.forget_counted(part)
         self.answer(load, found, begun)
+
+    def _alone(self, load: Load, part: Part, begun: float) -> None:
+        """Rows of one stream: they see what was there before them."""
+        matches = self.probe(load, part)
+        self.insert(load, part)
+        self.forget_counted(part)
+        self.answer(load, [(part, matches)], begun)
+
+    def probe(self, load: Load, part: Part) -> Matches:
+        other, matches, gone = self.stores[1 - part.side], Matches(), load.gone[1 - part.side]
+        if gone > BOTTOM:
+            other.expire(BOTTOM, gone)
+        other.find(part, self.buffer, matches)
+        return matches
 
     def insert(self, load: Load, part: Part) -> None:
         if self.keeps(load, part):

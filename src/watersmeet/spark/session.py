@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from watersmeet.errors import OptionError
 from watersmeet.spark.java import use_java
 
-OLDEST_SPARK = (4, 1)  # repartitionById
+OLDEST_SPARK = (4, 2)  # repartitionById (4.1), latestOffset(start, limit) of sources (4.2)
 ARROW_ROWS = (
     65_536  # rows a batch on their way to Python: at 10,000, Spark's default, the way costs a tenth more
 )
