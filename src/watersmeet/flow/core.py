@@ -61,7 +61,9 @@ class Core(Node):
                 left, right = matches.columns()
                 probes, stored = (left, right) if part.side == 0 else (right, left)
                 pairs.append((part.side, probes, stored, part.places(probes)))
-            return Found(self.position, load, Matches(), arrange(load.order, pairs), begun, done)
+            return Found(
+                self.position, load, Matches(), arrange(load.order, pairs, self.work.cores == 1), begun, done
+            )
         matches = found[0][1] if len(found) == 1 else _together([matches for _, matches in found])
         if matches.pairs or matches.ranges or matches.counts:
             return Found(self.position, load, matches, None, begun, done)

@@ -35,8 +35,13 @@ class Arranged:
     chunk: np.ndarray | None  # inner order: number of the stretch of stored rows that the stored one is in
 
 
-def arrange(order: Order, found: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]]) -> Arranged:
-    """Put pairs in order. ``found``: (side, probes, stored, places of the probes in the sequence)."""
+def arrange(
+    order: Order, found: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]], last: bool
+) -> Arranged:
+    """Put pairs in order. ``found``: (side, probes, stored, places of the probes in the sequence).
+
+    Not ``last``: somebody after us merges, which sorts, so that sorting here too would be for nothing.
+    """
     chunks = None
     if order.kind == "inner":
         chunks = [stored // order.precision for _, _, stored, _ in found]
@@ -44,11 +49,13 @@ def arrange(order: Order, found: Sequence[tuple[int, np.ndarray, np.ndarray, np.
         Arranged(*((p, s) if side == 0 else (s, p)), places, None if chunks is None else chunks[i])
         for i, (side, p, s, places) in enumerate(found)
     ]
+    if not last and len(parts) == 1:
+        return parts[0]
     return merge(order, parts)
 
 
 def merge(order: Order, parts: Sequence[Arranged]) -> Arranged:
-    """Several cores' pairs as one. Sorting is stable and the parts are sorted runs, so that this is a merge."""
+    """Several cores' pairs as one, in order."""
     parts = [part for part in parts if part.left.size]
     if not parts:
         return Arranged(_EMPTY, _EMPTY, _EMPTY, None if order.kind == "outer" else _EMPTY)

@@ -6,6 +6,7 @@ by the validity range alone.
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Held(SubWindow):
         super().__init__(base, capacity, index, checked, timed, tracked=False)
         self.arrivals = np.empty(capacity, np.int64)
         self.last = base  # arrival number after the last row
-        self.aligned = True  # a scan that has got its rows one by one: entry i of the index is row i
+        self.aligned = True  # a scan: entry i of the index is row i; not so once a row without a key has come
         # By block: (entries of the index, rows, arrival number after it, largest time): what a sliding scan forgets by.
         self.marks: deque[tuple[int, int, int, int]] = deque()
 
@@ -66,8 +67,11 @@ class Held(SubWindow):
 
     def insert(self, block: Block) -> None:
         start = self.count
+        if isinstance(self.index, Scan) and block.keys.size == block.count:
+            block = _in_row_order(block)  # a scan needs no other
+        else:
+            self.aligned = False
         super().insert(block)
-        self.aligned = False
         if block.count == 1:
             self.arrivals[start] = block.first
         else:
@@ -134,6 +138,12 @@ class Held(SubWindow):
         if self.count:
             self.base = int(self.arrivals[0])
         self.marks = deque((used - entries, rows - gone, end, time) for used, rows, end, time in self.marks)
+
+
+def _in_row_order(block: Block) -> Block:
+    keys = np.empty_like(block.keys)
+    keys[block.rows] = block.keys
+    return replace(block, keys=keys, rows=np.arange(block.count, dtype=np.int32))
 
 
 def _moved(array: np.ndarray, start: int, stop: int, capacity: int) -> np.ndarray:
