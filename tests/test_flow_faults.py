@@ -56,6 +56,22 @@ def break_core(monkeypatch: pytest.MonkeyPatch, position: int, when: Callable[[i
     return steps
 
 
+def fed_by_a_thread(join: wm.StreamJoin, pushes: int = 100) -> tuple[threading.Thread, list[BaseException]]:
+    """A thread that pushes until it may not, and what then stopped it."""
+    caught: list[BaseException] = []
+
+    def feed() -> None:
+        try:
+            for rows in numbers(3, pushes, 40):
+                join.push(rows)
+        except (wm.CoreFailed, wm.StateError) as error:
+            caught.append(error)
+
+    producer = threading.Thread(target=feed)
+    producer.start()
+    return producer, caught
+
+
 def whole_run(join: wm.StreamJoin, pushes: list[Any]) -> list[tuple[int, int]]:
     return sorted([pair for rows in pushes for pair in pairs(join.push(rows))] + pairs(join.finish()))
 
@@ -146,17 +162,7 @@ def test_a_failure_reaches_both_who_pushes_and_who_takes(flow: str, monkeypatch:
     join = band_join(flow=flow, cores=1 if flow == "three_step" else 2, granularity=4, queue=1)
     blocks = join.results()
     break_core(monkeypatch, 0, lambda step: step > 20)
-    caught: list[BaseException] = []
-
-    def feed() -> None:
-        try:
-            for rows in numbers(3, 200, 40):
-                join.push(rows)
-        except (wm.CoreFailed, wm.StateError) as error:
-            caught.append(error)
-
-    producer = threading.Thread(target=feed)
-    producer.start()
+    producer, caught = fed_by_a_thread(join, 200)
     with pytest.raises((wm.CoreFailed, wm.StateError)):
         for _ in blocks:
             pass
@@ -170,17 +176,7 @@ def test_a_failure_reaches_both_who_pushes_and_who_takes(flow: str, monkeypatch:
 def test_close_returns_also_with_full_queues(flow: str) -> None:
     join = band_join(flow=flow, cores=1 if flow == "three_step" else 2, granularity=2, queue=1)
     blocks = join.results()
-    caught: list[BaseException] = []
-
-    def feed() -> None:
-        try:
-            for rows in numbers(3, 100, 40):
-                join.push(rows)
-        except wm.StateError as error:
-            caught.append(error)
-
-    producer = threading.Thread(target=feed)
-    producer.start()
+    producer, caught = fed_by_a_thread(join)
     producer.join(0.3)
     assert producer.is_alive()
     started = time.monotonic()
@@ -234,17 +230,7 @@ def test_a_join_that_nobody_holds_ends_its_threads() -> None:
 def test_a_consumer_that_goes_away_frees_the_producer() -> None:
     join = band_join(flow="split_join", cores=2, granularity=4, queue=1)
     blocks = join.results()
-    caught: list[BaseException] = []
-
-    def feed() -> None:
-        try:
-            for rows in numbers(3, 100, 40):
-                join.push(rows)
-        except wm.StateError as error:
-            caught.append(error)
-
-    producer = threading.Thread(target=feed)
-    producer.start()
+    producer, _ = fed_by_a_thread(join)
     next(blocks)
     blocks.close()  # type: ignore[attr-defined]
     producer.join(10)

@@ -184,11 +184,11 @@ def _print_end(stories: tuple[Story, ...], example: pa.Table, console: Console) 
 
 
 def _draw(stories: tuple[Story, ...], sample: pa.Table, example: pa.Table, path: Path) -> None:
-    from watersmeet.bench.plots import pyplot
+    from watersmeet.bench.plots import draw_plane, pyplot
 
     plt = pyplot()
     figure, (plane, prices, rates) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
-    _draw_plane(plane, sample)
+    draw_plane(plane, sample, 300, "Pairs of the last push, one corner of the plane")
     _draw_prices(prices, example)
     for story in stories:
         at, rate = zip(*story.rates, strict=True)
@@ -198,19 +198,6 @@ def _draw(stories: tuple[Story, ...], sample: pa.Table, example: pa.Table, path:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     plt.close(figure)
-
-
-def _draw_plane(axes: Any, sample: pa.Table, size: int = 300) -> None:
-    """Every pair in a corner of the plane, as a line between its two rows."""
-    x, y, a, b = (sample.column(name).to_numpy() for name in ("x", "y", "a", "b"))
-    inside = (x < size) & (y < size)
-    axes.plot([x[inside], a[inside]], [y[inside], b[inside]], color="#1b7fbd", linewidth=1)
-    axes.plot(x[inside], y[inside], "o", markersize=3, color="#c23b54", label="row of r")
-    axes.plot(a[inside], b[inside], "s", markersize=3, color="#3c9a4e", label="row of s")
-    axes.set(
-        title="Pairs of the last push, one corner of the plane", xlabel="x, a", ylabel="y, b", aspect="equal"
-    )
-    axes.legend(fontsize=7)
 
 
 def _draw_prices(axes: Any, example: pa.Table) -> None:

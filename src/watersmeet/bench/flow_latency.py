@@ -6,6 +6,7 @@ compared, which is taken as half-way through the execution. Without an order, a 
 for.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,7 @@ class Latencies:
         self._core = core
         self._found: list[tuple[Found, float]] = []
         self._entered: list[tuple[int, int, int, float]] = []  # side, first row, row after the last, when
+        self._since = 0.0
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -41,6 +43,7 @@ class Latencies:
                 self._entered.append((part.side, part.first, part.end, load.entered))
             return send(load)
 
+        self._since = time.perf_counter()
         setattr(flow, "send", noted)  # noqa: B010 (a method, for a while)
         core.trace = self._left
         try:
@@ -50,7 +53,10 @@ class Latencies:
             del flow.__dict__["send"]
 
     def _left(self, found: Found, when: float) -> None:
-        if len(self._found) < MOST:
+        before = (
+            self._core.kind.prompt and found.load.entered < self._since
+        )  # still on its way when we began to listen
+        if not before and len(self._found) < MOST:
             self._found.append((found, when))
 
     def summary(self, rate: float) -> dict[str, dict[str, float]]:

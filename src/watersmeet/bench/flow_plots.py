@@ -11,7 +11,7 @@ from watersmeet.bench.cases import short
 from watersmeet.bench.flow_cases import FlowOutcome
 from watersmeet.bench.flow_latency import STAGES
 from watersmeet.bench.flow_report import model_lines
-from watersmeet.bench.plots import pyplot
+from watersmeet.bench.plots import draw_all
 
 COLOURS = {
     "three_step": "#222222", "split_join": "#1b7fbd", "low_latency_handshake": "#e07b28", "handshake": "#c23b54", "pan_join": "#3c9a4e",
@@ -21,8 +21,6 @@ PAPER = {"color": "#777777", "marker": "*", "markersize": 11, "linestyle": "none
 
 def write_flow_plots(outcome: FlowOutcome, folder: Path) -> list[Path]:
     """Draw what the run has measured; return the files."""
-    plt = pyplot()
-    folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, Callable[[FlowOutcome, Any], bool]] = {
         "flows-simulation.png": _simulation,
         "flows-throughput-time.png": lambda o, axes: _throughput(o, axes, "time"),
@@ -35,15 +33,7 @@ def write_flow_plots(outcome: FlowOutcome, folder: Path) -> list[Path]:
         "flows-sustained.png": _sustained,
         "flows-granularity.png": _granularity,
     }
-    written = []
-    for name, draw in pictures.items():
-        figure, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
-        if draw(outcome, axes):
-            axes.grid(True, alpha=0.25)
-            figure.savefig(folder / name, dpi=150)
-            written.append(folder / name)
-        plt.close(figure)
-    return written
+    return draw_all(pictures, outcome, folder)
 
 
 def _simulation(outcome: FlowOutcome, axes: Any) -> bool:

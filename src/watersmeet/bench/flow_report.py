@@ -16,7 +16,7 @@ from watersmeet.bench.flow_cases import GROUPS, FlowOutcome
 from watersmeet.bench.flow_latency import STAGES
 from watersmeet.bench.flow_model import processing, visiting
 from watersmeet.bench.flow_targets import flow_targets
-from watersmeet.bench.report import BUSY
+from watersmeet.bench.report import print_targets
 from watersmeet.bench.targets import rate_text
 from watersmeet.flow.simulate import Costs
 
@@ -42,16 +42,7 @@ def print_flows(outcome: FlowOutcome, about: dict[str, Any], console: Console) -
     _print_sustained(outcome, console)
     _print_pairs(outcome, console)
     _print_simulation(outcome, console)
-    table = Table("target", "to reach", "measured", "reached", title="Targets")
-    for line in flow_targets(outcome):
-        mark = {True: "[green]yes[/]", False: "[red]no[/]", None: "not measured"}[line.reached]
-        table.add_row(line.name, line.target, line.measured, mark)
-    console.print(table)
-    if about["load_before"] > BUSY * about["cores"]:
-        console.print(
-            f"[yellow]The machine was busy (load {about['load_before']} on {about['cores']} cores before the run): "
-            "rates and latencies are not to be relied on.[/]"
-        )
+    print_targets(flow_targets(outcome), about, "rates and latencies", console)
     for problem in outcome.problems:
         console.print(problem, style="red", highlight=False, markup=False)
     console.print(f"{len(outcome.found)} points in {about['seconds']} s")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from watersmeet.bench.cases import Outcome, short
 from watersmeet.bench.measure import Point
@@ -37,8 +38,6 @@ def pyplot() -> Any:
 
 def write_plots(outcome: Outcome, folder: Path) -> list[Path]:
     """Draw what the run has measured; return the files."""
-    plt = pyplot()
-    folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, Callable[[Outcome, Any], bool]] = {
         "rate-over-batch.png": _over_batch,
         "rate-over-window.png": _over_window,
@@ -47,6 +46,13 @@ def write_plots(outcome: Outcome, folder: Path) -> list[Path]:
         "latency.png": _latency,
         "memory.png": _memory,
     }
+    return draw_all(pictures, outcome, folder)
+
+
+def draw_all(pictures: dict[str, Callable[[Any, Any], bool]], outcome: Any, folder: Path) -> list[Path]:
+    """A picture a file, each drawn by a function that says whether there was anything to draw; return the files."""
+    plt = pyplot()
+    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, draw in pictures.items():
         figure, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
@@ -56,6 +62,17 @@ def write_plots(outcome: Outcome, folder: Path) -> list[Path]:
             written.append(folder / name)
         plt.close(figure)
     return written
+
+
+def draw_plane(axes: Any, pairs: pa.Table, size: int, title: str) -> None:
+    """Every pair of the two-dimensional band in a corner of the plane, as a line between its two rows."""
+    x, y, a, b = (pairs.column(name).to_numpy() for name in ("x", "y", "a", "b"))
+    inside = (x < size) & (y < size)
+    axes.plot([x[inside], a[inside]], [y[inside], b[inside]], color="#1b7fbd", linewidth=1)
+    axes.plot(x[inside], y[inside], "o", markersize=3, color="#c23b54", label="row of r")
+    axes.plot(a[inside], b[inside], "s", markersize=3, color="#3c9a4e", label="row of s")
+    axes.set(title=title, xlabel="x, a", ylabel="y, b", aspect="equal")
+    axes.legend(fontsize=7)
 
 
 def _over_batch(outcome: Outcome, axes: Any) -> bool:

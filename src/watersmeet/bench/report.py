@@ -7,6 +7,7 @@ on.
 import json
 import os
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from watersmeet.bench.cases import Outcome, short
 from watersmeet.bench.measure import Point
-from watersmeet.bench.targets import MILLION, find, rate_text, targets
+from watersmeet.bench.targets import MILLION, Target, find, rate_text, targets
 
 BUSY = 0.3  # load a core, before the run, above which the figures are not to be relied on
 PACKAGES = ("watersmeet", "numba", "numpy", "pyarrow", "duckdb", "polars", "pathway")
@@ -62,19 +63,24 @@ def print_report(outcome: Outcome, about: dict[str, Any], console: Console) -> N
     _print_peers(outcome, console)
     _print_latency(outcome, console)
     _print_start(outcome, console)
+    print_targets(targets(outcome), about, "rates and ratios", console)
+    for problem in outcome.problems:
+        console.print(f"[red]{problem}[/]", highlight=False)
+    console.print(f"{len(outcome.points)} points in {about['seconds']} s, {_recounted(outcome)}")
+
+
+def print_targets(lines: Iterable[Target], about: dict[str, Any], measured: str, console: Console) -> None:
+    """What was to be reached, and a warning where ``measured`` cannot be relied on."""
     table = Table("target", "to reach", "measured", "reached", title="Targets")
-    for line in targets(outcome):
+    for line in lines:
         mark = {True: "[green]yes[/]", False: "[red]no[/]", None: "not measured"}[line.reached]
         table.add_row(line.name, line.target, line.measured, mark)
     console.print(table)
     if about["load_before"] > BUSY * about["cores"]:
         console.print(
             f"[yellow]The machine was busy (load {about['load_before']} on {about['cores']} cores before the run): "
-            "rates and ratios are not to be relied on.[/]"
+            f"{measured} are not to be relied on.[/]"
         )
-    for problem in outcome.problems:
-        console.print(f"[red]{problem}[/]", highlight=False)
-    console.print(f"{len(outcome.points)} points in {about['seconds']} s, {_recounted(outcome)}")
 
 
 def write_json(outcome: Outcome, about: dict[str, Any], path: Path) -> None:

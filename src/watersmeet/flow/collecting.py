@@ -1,38 +1,23 @@
 """A flow whose pushes are collected until there are enough rows, or the first has waited long enough."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from watersmeet.core import Outcome
 from watersmeet.errors import StateError
-from watersmeet.flow.catalog import flow_class
 from watersmeet.flow.collect import Batches, Collector, collecting_time
 from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.options import FlowOptions
 from watersmeet.matches import Matches
-from watersmeet.outer import How
-from watersmeet.window import Window
 
 
 class CollectingCore(FlowCore):
     """A flow whose pushes are collected, once both schemas are known."""
 
-    def __init__(
-        self,
-        streams: Sequence[str],
-        windows: Sequence[Window],
-        how: How,
-        index: str,
-        mode: str,
-        options: FlowOptions,
-        size: int | None,
-    ) -> None:
-        self.collector = Collector(
-            options.granularity or flow_class(options).granularity, collecting_time(options.collect)
-        )
-        super().__init__(streams, windows, how, index, mode, options, size)
+    def begin(self) -> None:
+        most = self.options.granularity or self.kind.granularity
+        self.collector = Collector(most, collecting_time(self.options.collect))
+        super().begin()
 
     def push_through(self, batches: Batches, order: np.ndarray | None, first: int) -> Outcome:
         """Keep rows until there are enough or their time is up; a push without rows lets through what there is."""

@@ -92,10 +92,14 @@ class Core(Node):
 
     def fail(self) -> None:
         """The core is lost: from now on it only says so."""
-        self.missing = [[store.held()] for store in self.stores]
+        self.missing = [[self.held_rows(side)] for side in (0, 1)]
         current, self.current = self.current, None
         if current is not None:
             self.stand_in(current)
+
+    def held_rows(self, side: int) -> np.ndarray:
+        """The arrival numbers of a stream's rows that are here."""
+        return self.stores[side].held()
 
     def stand_in(self, message: Message) -> None:
         """Answer for a core that is lost: nothing found."""

@@ -146,14 +146,9 @@ class Worker(Core):
 
     # ---- faults -----------------------------------------------------------------------------------------------------
 
-    def fail(self) -> None:
-        none = np.empty(0, np.int64)
-        self.missing = [
-            [none, *(np.arange(sub.oldest, sub.end) for sub in self.windows(side))] for side in (0, 1)
-        ]
-        current, self.current = self.current, None
-        if current is not None:
-            self.stand_in(current)
+    def held_rows(self, side: int) -> np.ndarray:
+        held = [np.arange(sub.oldest, sub.end) for sub in self.windows(side)]
+        return np.concatenate([np.empty(0, np.int64), *held])
 
     def stand_in(self, message: Message) -> None:
         """Nothing is found, and rows that are sent here are written down as missing."""

@@ -19,14 +19,13 @@ from watersmeet.flow.work import Work
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.grid import Grid
 from watersmeet.index.scan import Scan
+from watersmeet.kernels.filter import keep_between
 from watersmeet.kernels.scattered import (
     emit_scattered,
     keep_meeting,
     keep_meeting_timed,
     keep_seen,
-    keep_seen_each,
     row_matches,
-    row_matches_aligned,
 )
 from watersmeet.matches import Matches
 
@@ -93,8 +92,8 @@ class Held(SubWindow):
         arrivals = self.arrivals
         if isinstance(lo, int) and isinstance(hi, int):
             return lambda pairs, n: keep_seen(pairs.probe, pairs.row, n, arrivals, lo, hi)
-        lows, highs = spread(lo, hi), spread(hi, lo)
-        return lambda pairs, n: keep_seen_each(pairs.probe, pairs.row, n, arrivals, lows, highs)
+        lows, highest = spread(lo, hi), spread(hi, lo) - 1
+        return lambda pairs, n: keep_between(pairs.probe, pairs.row, n, arrivals, lows, highest)
 
     def insert_one(self, block: Block) -> None:
         """A row by itself, of a stream without times: plain numbers are cheaper than slices."""
@@ -286,8 +285,10 @@ class Store:
     def _find_one(self, part: Part, out: Matches) -> bool:
         """A row by itself against a sliding scan, in one kernel; False: not possible here, nothing was done."""
         window, probe = self.windows[0] if self.windows else None, part.probe
-        if window is None or type(window.index) is not Scan or len(probe.intervals) != 1:
-            return window is None
+        if window is None:
+            return True
+        if type(window.index) is not Scan or not window.aligned or len(probe.intervals) != 1:
+            return False
         scan, (lo, hi, _), validity = window.index, probe.intervals[0], probe.validity
         since, until = validity.arrival_lo, validity.arrival_hi
         codes, code_lo, code_hi = window.arrivals, BOTTOM, TOP
@@ -300,22 +301,7 @@ class Store:
         until = until if isinstance(until, int) else until[0]
         keys, start, used, room = scan.keys, scan.start, scan.used, self._room_for_one
         bounds = (lo[0], hi[0], code_lo, code_hi)
-        if window.aligned:
-            n = row_matches_aligned(keys, codes, start, used, *bounds, window.arrivals, since, until, room)
-        else:
-            n = row_matches(
-                keys,
-                scan.rows,
-                start,
-                used,
-                *bounds[:2],
-                codes,
-                *bounds[2:],
-                window.arrivals,
-                since,
-                until,
-                room,
-            )
+        n = row_matches(keys, codes, start, used, *bounds, window.arrivals, since, until, room)
         if n > 0:
             out.add(part.side, np.full(n, probe.first), self._room_for_one[:n].copy())
         return bool(n >= 0)

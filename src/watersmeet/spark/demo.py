@@ -337,11 +337,11 @@ def _cell(value: Any) -> str:
 
 
 def _draw(story: Story, found: pa.Table, path: Path) -> None:
-    from watersmeet.bench.plots import pyplot
+    from watersmeet.bench.plots import draw_plane, pyplot
 
     plt = pyplot()
     figure, (plane, rates, held) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
-    _draw_plane(plane, found)
+    draw_plane(plane, found, 150, "All pairs in one corner of the plane")
     begin = story.batches[0]["at"]
     at = [batch["at"] - begin for batch in story.batches]
     rates.plot(
@@ -369,14 +369,3 @@ def _draw(story: Story, found: pa.Table, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     plt.close(figure)
-
-
-def _draw_plane(axes: Any, found: pa.Table, size: int = 150) -> None:
-    """Every pair in a corner of the plane, as a line between its two rows."""
-    x, y, a, b = (found.column(name).to_numpy() for name in ("x", "y", "a", "b"))
-    inside = (x < size) & (y < size)
-    axes.plot([x[inside], a[inside]], [y[inside], b[inside]], color="#1b7fbd", linewidth=1)
-    axes.plot(x[inside], y[inside], "o", markersize=3, color="#c23b54", label="row of r")
-    axes.plot(a[inside], b[inside], "s", markersize=3, color="#3c9a4e", label="row of s")
-    axes.set(title="All pairs in one corner of the plane", xlabel="x, a", ylabel="y, b", aspect="equal")
-    axes.legend(fontsize=7)

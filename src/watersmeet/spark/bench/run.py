@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from watersmeet.bench.report import BUSY, machine, wide_console
+from watersmeet.bench.report import machine, print_targets, wide_console
 from watersmeet.bench.targets import Target, rate_text
 from watersmeet.spark.bench.systems import SYSTEMS, Setting
 
@@ -274,16 +274,7 @@ def _print(
             str(len(run.batches)),
         )
     console.print(table)
-    table = Table("target", "to reach", "measured", "reached", title="Targets")
-    for line in reached:
-        mark = {True: "[green]yes[/]", False: "[red]no[/]", None: "not measured"}[line.reached]
-        table.add_row(line.name, line.target, line.measured, mark)
-    console.print(table)
-    if about["load_before"] > BUSY * about["cores"]:
-        console.print(
-            f"[yellow]The machine was busy (load {about['load_before']} on {about['cores']} cores before the run): "
-            "rates are not to be relied on.[/]"
-        )
+    print_targets(reached, about, "rates", console)
     for problem in problems:
         console.print(f"[red]{problem}[/]", highlight=False)
     if not disagreements(runs):
