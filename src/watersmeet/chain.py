@@ -293,18 +293,22 @@ Maker = Callable[[int, Index | Grid | None], Index | Grid | None]
 class Chain:
     """The sub-windows of one stream, oldest first."""
 
-    def __init__(self, checked: int, timed: bool, tracked: bool, full: Callable[[SubWindow], bool]) -> None:
+    def __init__(self, checked: int, timed: bool, tracked: bool) -> None:
         self.checked, self.timed, self.tracked = checked, timed, tracked
-        self._full = full  # whether a sub-window should get no more rows, although they would fit
         self.subwindows: list[SubWindow] = []
         self.dropped = 0  # arrival number up to which everything has been dropped
 
-    def insert(self, block: Block, size: Callable[[], int], make_index: Maker) -> None:
-        """Store a block, whole, in the newest sub-window; in a new one, of at least ``size()`` rows, where it does not fit."""
+    def insert(
+        self, block: Block, size: Callable[[], int], make_index: Maker, full: Callable[[SubWindow], bool]
+    ) -> None:
+        """Store a block, whole, in the newest sub-window; in a new one, of at least ``size()`` rows, where it does not fit.
+
+        ``full``: whether a sub-window of a stream with times should get no more rows, although they would fit.
+        """
         if not block.count:
             return
         newest = self.subwindows[-1] if self.subwindows else None
-        if newest is None or not newest.takes(block) or (self.timed and self._full(newest)):
+        if newest is None or not newest.takes(block) or (self.timed and full(newest)):
             if newest is not None:
                 newest.seal()
             capacity = max(size(), block.count)

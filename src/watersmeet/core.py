@@ -59,7 +59,11 @@ class Outcome:
 
 
 class JoinCore:
-    """Two streams, joined exactly. Knows nothing of SQL text or output columns."""
+    """Two streams, joined exactly. Knows nothing of SQL text or output columns.
+
+    Nothing that a core holds refers back to it: its memory is free as soon as nobody holds it, and does not wait for the garbage
+    collector, which arrays do not wake.
+    """
 
     def __init__(
         self,
@@ -86,9 +90,7 @@ class JoinCore:
         self.plan: Plan | None = None
         self.layout: CellLayout | None = None
         self._highest: list[np.int64 | None] = [None, None]  # largest driving key so far
-        self._sizes = [partial(self._subwindow, k) for k in (0, 1)]
-        self._makers = [partial(self._index, k) for k in (0, 1)]
-        self._short = ShortWay(self)
+        self._short = ShortWay()
         self._simple = False  # whether a few rows may go the short way
         self.replans = list(REPLAN)
         # Until both schemas are known the axis of time may change its unit: then the largest times must be coded anew.
@@ -125,7 +127,7 @@ class JoinCore:
         return payload
 
     def new_chain(self, k: int, checked: int) -> Chain:
-        return Chain(checked, self.arrivals.timed(k), self.how.tracks(k), self._long_enough)
+        return Chain(checked, self.arrivals.timed(k), self.how.tracks(k))
 
     def _long_enough(self, sub: SubWindow) -> bool:
         """Whether a sub-window covers so much time that the next rows are better off in a new one."""
@@ -195,7 +197,7 @@ class JoinCore:
         """
         only = batches[first] if order is None and batches[1 - first] is None else None
         if self._simple and only is not None and 0 < only.num_rows <= FEW:
-            found = self._short.push(first, only)
+            found = self._short.push(self, first, only)
             if found is not None:
                 return self._done(Outcome(found, {}), (first,))
         sizes = [0 if batch is None else batch.num_rows for batch in batches]
@@ -369,7 +371,8 @@ class JoinCore:
 
     def insert(self, k: int, block: Block) -> None:
         """Store a block in its stream's chain."""
-        self.chains[k].insert(block, self._sizes[k], self._makers[k])
+        size, make = partial(self._subwindow, k), partial(self._index, k)
+        self.chains[k].insert(block, size, make, self._long_enough)
 
     def _subwindow(self, k: int) -> int:
         """How many rows a new sub-window of stream k is made for."""

@@ -58,14 +58,12 @@ def is_simple(core: Core) -> bool:
 class ShortWay:
     """Pushes of a few rows. Keeps the runs of each chain in the form that the kernel takes, for as long as they stay the same."""
 
-    def __init__(self, core: Core) -> None:
-        self.core = core
+    def __init__(self) -> None:
         self._runs: list[_Runs | None] = [None, None]
         self._probes, self._stored = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
 
-    def push(self, k: int, batch: pa.RecordBatch) -> Matches | None:
+    def push(self, core: Core, k: int, batch: pa.RecordBatch) -> Matches | None:
         """Join a few rows of stream k; None: nothing was done, take the long way."""
-        core = self.core
         plan, stream, payload, arrivals = core.plan, core.streams[k], core.payload[k], core.arrivals
         assert plan is not None
         assert payload is not None
@@ -78,12 +76,12 @@ class ShortWay:
         if len(bounds) > 1 or lo[0] > hi[0] or lo[-1] > hi[-1]:
             return None
         first = int(arrivals.counts[k])
-        n = self._probe(1 - k, lo, hi)
+        n = self._probe(core, 1 - k, lo, hi)
         if n > ROOM:
             return None
         payload.append(batch if len(payload.columns) == batch.num_columns else batch.select(payload.columns))
         arrivals.counts[k] += keys.size
-        self._store(k, keys, rows, first)
+        self._store(core, k, keys, rows, first)
         if core.habits[k].batch != keys.size or core.habits[1 - k].probes != keys.size:
             core.habits[k].learn("batch", keys.size)
             core.habits[1 - k].learn("probes", keys.size)
@@ -94,20 +92,20 @@ class ShortWay:
             matches.add(k, rows[self._probes[:n]] + np.int64(first), self._stored[:n].copy())
         return matches
 
-    def _store(self, k: int, keys: np.ndarray, rows: np.ndarray, first: int) -> None:
+    def _store(self, core: Core, k: int, keys: np.ndarray, rows: np.ndarray, first: int) -> None:
         """Into the insertion buffer where there is room, else as any other block."""
-        chain = self.core.chains[k]
+        chain = core.chains[k]
         newest = chain.subwindows[-1] if chain.subwindows else None
         if newest is not None and type(newest.index) is BISort:
             fits = newest.end == first and newest.count + keys.size <= newest.capacity
             if fits and newest.index.buffer(keys, rows, newest.count):
                 newest.count += keys.size
                 return
-        self.core.insert(k, Block(first, keys.size, keys, rows, [], None))
+        core.insert(k, Block(first, keys.size, keys, rows, [], None))
 
-    def _probe(self, k: int, lo: np.ndarray, hi: np.ndarray) -> int:
+    def _probe(self, core: Core, k: int, lo: np.ndarray, hi: np.ndarray) -> int:
         """Fill the scratch arrays with pairs of the probes and stream k's rows; more than ROOM: the long way is needed."""
-        chain = self.core.chains[k]
+        chain = core.chains[k]
         if not chain.subwindows:
             return 0
         newest = chain.subwindows[-1].index
@@ -118,8 +116,8 @@ class ShortWay:
             runs = self._runs[k] = _gather_runs(chain.subwindows, newest)
             if runs is None:
                 return ROOM + 1
-        window = self.core.windows[k]
-        oldest = int(self.core.arrivals.counts[k]) - window.n if isinstance(window, Rows) else 0
+        window = core.windows[k]
+        oldest = int(core.arrivals.counts[k]) - window.n if isinstance(window, Rows) else 0
         buffer = (newest.buffer_keys, newest.buffer_rows, newest.buffered, chain.subwindows[-1].base)
         n = chain_pairs(*runs.groups[-1], *buffer, lo, hi, oldest, 0, self._probes, self._stored)
         for group in runs.groups[:-1]:

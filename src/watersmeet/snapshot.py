@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.batch import one_batch
+from watersmeet.chain import SubWindow
 from watersmeet.core import JoinCore
 from watersmeet.index.base import Index
 from watersmeet.index.grid import Grid
@@ -88,7 +89,9 @@ def _restore_stream(core: JoinCore, k: int, table: pa.Table, borders: list[list[
             payload.append(_nobody(base - payload.end, batch.schema))
         payload.end = base
         payload.append(batch)
-        chain.insert(bare_block(batch, base, core.times(k, batch)), partial(int, end - base), _no_index)
+        chain.insert(
+            bare_block(batch, base, core.times(k, batch)), partial(int, end - base), _no_index, _never
+        )
         core.note_latest(k, batch, core.times(k, batch))
         done = chain.subwindows[-1].done
         if done is not None:
@@ -102,3 +105,8 @@ def _nobody(rows: int, schema: pa.Schema) -> pa.RecordBatch:
 
 def _no_index(capacity: int, predecessor: Index | Grid | None) -> None:
     """For sub-windows whose rows are indexed later."""
+
+
+def _never(sub: SubWindow) -> bool:
+    """For sub-windows that are as long as they were."""
+    return False

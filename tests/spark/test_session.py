@@ -140,6 +140,16 @@ def test_advice_says_what_to_write(spark: Any) -> None:
     assert f'spark.conf.set("{name}", 65536)' in advice
 
 
+def test_advice_on_a_session_made_elsewhere(spark: Any) -> None:
+    plain = SimpleNamespace(get=lambda name, default=None: default)
+    context = SimpleNamespace(master="spark://there", pythonExec="python3", getConf=lambda: plain)
+    found = check_session(SimpleNamespace(sparkContext=context, conf=plain))
+    assert [text.rsplit("; ", 1)[1] for text in found] == [
+        'do: spark.conf.set("spark.sql.adaptive.streaming.stateless.enabled", "false")',
+        'do, as the session is made: .config("spark.python.unix.domain.socket.enabled", "true")',
+    ]
+
+
 def test_workers_with_another_python_are_refused(spark: Any, tmp_path: Path) -> None:
     bare = tmp_path / "python3"
     bare.write_text("#!/bin/sh\necho 3 9 False False False\n")

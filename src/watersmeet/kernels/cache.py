@@ -23,7 +23,7 @@ _held: list[IO[str]] = []  # open for as long as the process lives
 
 def settle() -> None:
     """In a Spark worker: a cache folder of its own, before any kernel is defined. Elsewhere: nothing."""
-    if not _in_worker() or _held:
+    if not in_worker() or _held:
         return
     import numba
 
@@ -58,7 +58,7 @@ def take_slot(base: Path) -> tuple[Path, IO[str]]:
         return slot, lock
 
 
-def _in_worker() -> bool:
+def in_worker() -> bool:
     """Not in Spark's planners and sources, which never call a kernel."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     name = main.name if main is not None else ""

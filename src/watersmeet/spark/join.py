@@ -29,6 +29,7 @@ from watersmeet.spark.spec import Binding, JoinSpec
 from watersmeet.spark.spread import choose_spread
 from watersmeet.spark.types import arrow_schema, output_type
 from watersmeet.spark.wire import SPARK_SCHEMA
+from watersmeet.spark.worker import task_is_over
 from watersmeet.window import Window
 
 
@@ -144,7 +145,8 @@ Mapper = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 def _packer(spec: JoinSpec, k: int) -> Mapper:
     def packer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return pack(spec, k, batches)
+        yield from pack(spec, k, batches)
+        task_is_over()
 
     packer.__name__ = f"watersmeet_pack<{spec.streams[k]}: {spec.spread}>"  # as Spark's plan shows it
     return packer
@@ -152,7 +154,8 @@ def _packer(spec: JoinSpec, k: int) -> Mapper:
 
 def _joiner(spec: JoinSpec) -> Mapper:
     def joiner(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return join(spec, batches)
+        yield from join(spec, batches)
+        task_is_over()
 
     joiner.__name__ = f"watersmeet_join<{spec.name}>"
     return joiner
