@@ -3,35 +3,29 @@
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 import watersmeet as wm
-from watersmeet.spark import stream_join
+from watersmeet.spark import session, stream_join
 
 SCHEMA = "id long, ts timestamp, x long, k string"
 
 
 def main(folder: str, spread: str, cores: int, per_trigger: int) -> None:
-    spark = (
-        SparkSession.builder.master("local-cluster[2,1,900]")
-        .config("spark.executor.memory", "700m")
-        .config("spark.driver.memory", "700m")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.speculation", "true")
-        .config("spark.speculation.interval", "50ms")
-        .config("spark.speculation.multiplier", "1.1")
-        .config("spark.speculation.quantile", "0.3")
-        .config("spark.speculation.minTaskRuntime", "10ms")
-        .config("spark.task.maxFailures", "20")
-        .config("spark.stage.maxConsecutiveAttempts", "20")
-        .config("spark.deploy.maxExecutorRetries", "-1")
-        .config("spark.sql.streaming.minBatchesToRetain", "5")
-        .getOrCreate()
-    )
+    settings = {
+        "spark.master": "local-cluster[2,1,900]",
+        "spark.executor.memory": "700m",
+        "spark.driver.memory": "700m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.3",
+        "spark.speculation.minTaskRuntime": "10ms",
+        "spark.task.maxFailures": "20",
+        "spark.stage.maxConsecutiveAttempts": "20",
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.sql.streaming.minBatchesToRetain": "5",
+    }
+    spark = session("faults", **settings)
     spark.sparkContext.setLogLevel("OFF")
     streams = {
         side: spark.readStream.schema(SCHEMA)
