@@ -166,12 +166,6 @@ def test_workers_with_another_python_are_refused(spark: Any, tmp_path: Path) -> 
     assert check_session(other(sys.executable)) == []
 
 
-def test_a_connect_session_is_refused() -> None:
-    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(OptionError, match="classic Spark session; got a Spark Connect session"):
-        check_session(connect)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

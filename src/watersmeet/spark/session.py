@@ -62,8 +62,9 @@ def check_session(spark: Any) -> list[str]:
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise OptionError(
-            "stream_join must have a classic Spark session; got a Spark Connect session, which does not tell Python workers the "
-            "batch that they work on; do: run the job on the driver, with watersmeet.spark.session() or SparkSession.builder.master(...)"
+            "stream_join must have a classic Spark session; got a Spark Connect session, whose client cannot ask the driver for cores, "
+            "Python workers and plans; do: run the job on the driver, in a process of its own, with watersmeet.spark.session() or "
+            'SparkSession.builder.config("spark.api.mode", "classic")'
         )
     if tuple(int(part) for part in spark_version.split(".")[:2]) < OLDEST_SPARK:
         needed = ".".join(map(str, OLDEST_SPARK))
@@ -76,6 +77,7 @@ def check_session(spark: Any) -> list[str]:
 
 def _defaults(cores: int) -> dict[str, str]:
     return {
+        "spark.api.mode": "classic",  # or SPARK_API_MODE=connect would make a session that check_session refuses
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
         # Three settings that a small batch feels, together a third of its time:
