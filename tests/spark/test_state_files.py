@@ -136,6 +136,15 @@ def test_a_changed_join_is_refused_with_what_changed(tmp_path: Path) -> None:
             )
 
 
+def test_only_white_space_outside_of_quotes_may_change_in_a_condition(tmp_path: Path) -> None:
+    runner = driven(tmp_path, 1, condition="r.x = s.x AND r.note <> 'a  b'")
+    runner.restart(condition="r.x =\n  s.x  -- as before\n AND r.note <> 'a  b'")
+    runner.batch(1, simple.both(1))
+    runner.restart(condition="r.x = s.x AND r.note <> 'a b'")
+    with pytest.raises(StateError, match=r"condition was .*<> 'a  b'\" and is now .*<> 'a b'\""):
+        runner.batch(2, simple.both(2))
+
+
 def test_a_changed_select_goes_on_with_the_columns_that_were_stored(tmp_path: Path) -> None:
     runner = driven(tmp_path, 1, select="r.id AS rid, s.id AS sid, r.note")
     runner.restart(select="s.id + 1 AS more, r.id AS rid, s.id AS sid")

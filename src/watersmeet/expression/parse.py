@@ -89,6 +89,19 @@ def parse_select(text: str) -> tuple[Syntax, ...]:
     return tuple(translator.item(item) for item in _select(source))
 
 
+def one_line(text: str) -> str:
+    """The same text on one line, without comments; what stands inside of quotes stays as it is.
+
+    >>> one_line("r.x  = s.x\n AND r.note <> 'a  b'")
+    "r.x = s.x AND r.note <> 'a  b'"
+    """
+    found, end = "", 0
+    for token in sqlglot.tokenize(text, read=_DIALECT):
+        found += (" " if found and token.start > end else "") + text[token.start : token.end + 1]
+        end = token.end + 1
+    return found
+
+
 def _select(source: Source) -> list[exp.Expr]:
     if not source.text.strip():
         raise source.error(

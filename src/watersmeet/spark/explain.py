@@ -47,9 +47,20 @@ def _driven(bound: Binding) -> list[str]:
         lines.append(f"spread by  {' AND '.join(band.text for band in bound.equalities)}")
     elif spec.spread == "range" and bound.band is not None:
         lines.append(f"spread by  {bound.band.text}")
-    elif (why := one_order(spec.windows, spec.order)) is not None:
-        lines.append(f"because of {why}")
-    if spec.spread != "hash" and bound.how.name != "inner":
+    else:
+        lines.append(f"because of {_why_broadcast(bound)}")
+    if spec.spread == "range" and bound.how.name == "inner":
+        lines.append(f"home       {' or '.join(spec.streams)}, whichever the keys seen make cheaper")
+    elif spec.spread != "hash" and bound.how.name != "inner":
         homes = [f"{spec.streams[section.home]} ({section.how.name})" for section in bound.sections]
         lines.append(f"home       {' and '.join(homes)}")
     return lines
+
+
+def _why_broadcast(bound: Binding) -> str:
+    why = one_order(bound.spec.windows, bound.spec.order)
+    if why is not None:
+        return why
+    if bound.equalities or bound.band is not None:
+        return "spread='broadcast'"
+    return "the condition, which has neither an equality nor a band with two ends"

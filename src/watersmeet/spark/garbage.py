@@ -5,7 +5,14 @@ when they are written and never come back once they have left, so a run that is 
 no later one either. That also finds what no manifest ever named: files of tasks that were tried twice, or died.
 """
 
-from watersmeet.spark.manifests import EMPTY, core_folder, manifest_name, operator_folder, read_manifest
+from watersmeet.spark.manifests import (
+    EMPTY,
+    Manifest,
+    core_folder,
+    manifest_name,
+    operator_folder,
+    read_manifest,
+)
 from watersmeet.spark.runs import Run
 from watersmeet.spark.spec import JoinSpec
 from watersmeet.spark.state_location import StateLocation, open_location
@@ -14,9 +21,14 @@ from watersmeet.spark.task import Task
 EVERY = 8  # batches between two looks at a folder
 
 
-def collect_garbage(spec: JoinSpec, task: Task, core: int, cores: int) -> None:
-    """Delete what this core's folder no longer needs; the first core also looks after folders of other numbers of cores."""
+def collect_garbage(spec: JoinSpec, task: Task, written: Manifest) -> None:
+    """Delete what this core's folder no longer needs; the first core also looks after folders of other numbers of cores.
+
+    ``written``: the manifest of this batch. What it names is kept too: of two tries of one batch the later may have written over a
+    manifest from which the query had gone on.
+    """
     assert task.batch is not None
+    core, cores = written.core, written.cores
     every = max(1, min(EVERY, spec.retain))
     if (task.batch + core) % every:
         return
@@ -25,13 +37,14 @@ def collect_garbage(spec: JoinSpec, task: Task, core: int, cores: int) -> None:
         return
     folder = core_folder(spec, task, core, cores)
     first = read_manifest(place, f"{folder}/{manifest_name(oldest)}")
-    if first is not None:
-        _sweep(place, folder, oldest, {run.file for run in named_runs(first.streams)})
+    if first is None:  # an empty batch, or other cores: whoever goes on from further back needs all there is
+        return
+    needed = {run.file for manifest in (first, written) for run in named_runs(manifest.streams)}
+    _sweep(place, folder, oldest, needed)
     if core == 0:
         base = operator_folder(spec, task)
         _sweep_others(place, base, f"of-{cores:04d}", oldest)
-        if first is not None:
-            _sweep(place, f"{base}/{EMPTY}", oldest, set())
+        _sweep(place, f"{base}/{EMPTY}", oldest, set())
 
 
 def named_runs(streams: list[dict[str, object]]) -> list[Run]:

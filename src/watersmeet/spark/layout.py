@@ -3,7 +3,8 @@
 - ``hash``: by the codes of the equalities; a row is on one core, and so are all of its partners.
 - ``buckets`` (range and broadcast spreading): the home stream's rows lie once, in the bucket of their key; a row of the
   other stream goes to every bucket that its band touches, as a copy. A bucket belongs to one core or more: within
-  it home rows are dealt out and copies go to all. Broadcast spreading is one bucket for all cores.
+  it home rows are dealt out and copies go to all. Broadcast spreading is one bucket for all cores. Which stream of an inner join is
+  at home is a matter of layout, so that a heavy key of either can be dealt out; of other joins it is the stream that is decided upon.
 - ``counted``: every core gets every row in order. Of an inner join it stores its share of both streams, and the other rows only probe
   (SplitJoin's way); of other joins it takes its share of the home stream, and stores all of the other.
 
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.codes import common_domain, mix
-from watersmeet.spark.spec import GUEST, Binding, Section
+from watersmeet.spark.spec import GUEST, Binding
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,21 @@ class Layout:
     cores: int
     borders: tuple[int, ...] = ()  # key codes: bucket j holds [borders[j - 1], borders[j])
     groups: tuple[tuple[int, int], ...] = ()  # the cores [first, stop) of each bucket
+    home: int = 0  # the stream whose rows lie once
+
+    @property
+    def copies(self) -> bool:
+        """Whether rows are copied, and stored rows say which are copies."""
+        return self.kind == "buckets"
 
     def to_json(self) -> list[Any]:
-        return [self.kind, self.cores, list(self.borders), [list(group) for group in self.groups]]
+        groups = [list(group) for group in self.groups]
+        return [self.kind, self.cores, list(self.borders), groups, self.home]
 
     @classmethod
     def from_json(cls, data: list[Any]) -> "Layout":
-        kind, cores, borders, groups = data
-        return cls(kind, cores, tuple(borders), tuple((first, stop) for first, stop in groups))
+        kind, cores, borders, groups, home = data
+        return cls(kind, cores, tuple(borders), tuple((first, stop) for first, stop in groups), home)
 
     def __str__(self) -> str:
         if self.kind != "buckets":
@@ -59,7 +67,7 @@ def first_layouts(bound: Binding) -> tuple[Layout, ...]:
     spec = bound.spec
     kind = KINDS[spec.spread]
     groups = ((0, spec.cores),) if kind == "buckets" else ()
-    return tuple(Layout(kind, spec.cores, (), groups) for _ in bound.sections)
+    return tuple(Layout(kind, spec.cores, (), groups, section.home) for section in bound.sections)
 
 
 def digest(layouts: tuple[Layout, ...]) -> str:
@@ -81,17 +89,15 @@ class Router:
     def shares(self, k: int, batch: pa.RecordBatch) -> Iterator[Share]:
         """Who gets which rows of a batch of stream k; a core is named once at most."""
         for section, layout in zip(self.bound.sections, self.layouts, strict=True):
-            for core, rows, copies in self._section_shares(section, layout, k, batch):
+            for core, rows, copies in self._section_shares(layout, k, batch):
                 yield section.first + core, rows, copies
 
-    def _section_shares(
-        self, section: Section, layout: Layout, k: int, batch: pa.RecordBatch
-    ) -> Iterator[Share]:
+    def _section_shares(self, layout: Layout, k: int, batch: pa.RecordBatch) -> Iterator[Share]:
         if layout.kind == "counted":
             yield from ((core, None, None) for core in range(layout.cores))
         elif layout.kind == "hash":
             yield from dealt(self.hash_cores(k, batch, layout.cores), layout.cores)
-        elif k == section.home:
+        elif k == layout.home:
             yield from dealt(self.home_cores(k, batch, layout), layout.cores)
         else:
             yield from self._copies(k, batch, layout)

@@ -15,7 +15,7 @@ from watersmeet.spark.spec import JoinSpec, differences
 from watersmeet.spark.state_location import StateLocation, open_location
 from watersmeet.spark.task import Task
 
-FORMAT = 1
+FORMAT = 2
 EMPTY = "empty"  # the folder of batches that brought nothing
 
 
@@ -30,6 +30,8 @@ class Manifest:
     name: str
     run: str | None  # the start of the query, and the stream_join call, that wrote it
     instance: str
+    course: str  # all rows that the query has taken in up to here
+    columns: list[list[str]]  # that are stored of each stream
     layouts: list[Any]  # that the stored rows lie in
     next_layouts: list[Any]  # that the next batch is spread by
     age: int
@@ -94,12 +96,15 @@ def find_manifest(spec: JoinSpec, task: Task, core: int, cores: int) -> Manifest
     if last is None:
         return None  # the first batch starts from nothing, whatever lies there
     own = read_last(spec, task, last, core, cores)
-    if own is not None:
+    if own is not None and own.run == task.run:
         return own
-    others = other_sets(spec, task, last, cores)
-    if not others:
+    others = [read_last(spec, task, last, 0, count) for count in other_sets(spec, task, last, cores)]
+    found = [manifest for manifest in (own, *others) if manifest is not None]
+    if not found:
         raise StateError(_missing(spec, task, last, core, cores))
-    return read_last(spec, task, last, 0, others[0])
+    if any(manifest.course != found[0].course for manifest in found):
+        raise StateError(_given_up(last, [manifest.cores for manifest in found], operator_folder(spec, task)))
+    return found[0]
 
 
 def last_batch(spec: JoinSpec, task: Task) -> int | None:
@@ -107,9 +112,13 @@ def last_batch(spec: JoinSpec, task: Task) -> int | None:
     assert task.batch is not None
     place, empty = open_location(spec.state), f"{operator_folder(spec, task)}/{EMPTY}"
     last = task.batch - 1
-    if last >= 0 and (marked := set(place.names(empty))):
-        while f"{last:012d}" in marked:
-            last -= 1
+    marked = set(place.names(empty))
+    if (
+        f"{task.batch:012d}" in marked
+    ):  # it was empty before the query was taken back; now it has map partitions
+        place.delete(f"{empty}/{task.batch:012d}")
+    while f"{last:012d}" in marked:
+        last -= 1
     return None if last < 0 else last
 
 
@@ -174,6 +183,13 @@ def _missing(spec: JoinSpec, task: Task, last: int, core: int, cores: int) -> st
         "Something looked at a part of the batch only: limit, take, show or a cancelled job in foreachBatch, for instance. do: let "
         f"foreachBatch evaluate the whole batch before anything else (batch.persist(); batch.count()), and take the query back to batch "
         f"{last}: stop it, delete offsets/{task.batch} and commits/{last} (and their .crc files) in its checkpoint, start it again"
+    )
+
+
+def _given_up(last: int, cores: list[int], folder: str) -> str:
+    return (
+        f"the state of batch {last} must come from one course of the query; got {' and '.join(f'of-{count:04d}' for count in cores)} in "
+        f"{folder}, made of other rows: the query was taken back, and one of them was given up. do: delete the one that was given up"
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from watersmeet.errors import StateError
+from watersmeet.spark.course import check_goes_on, check_same_rows, course_after
 from watersmeet.spark.emit import emitted, metrics_row
 from watersmeet.spark.garbage import collect_garbage
 from watersmeet.spark.layout import Layout, digest
@@ -19,13 +20,16 @@ from watersmeet.spark.manifests import (
     check_same,
     core_folder,
     find_manifest,
+    manifest_name,
     mark_empty,
     operator_folder,
+    read_manifest,
 )
 from watersmeet.spark.planning import Outlook, next_outlook, outlook_of
 from watersmeet.spark.rebucket import rebucketed
 from watersmeet.spark.saving import load, save
 from watersmeet.spark.spec import Binding, JoinSpec, binding
+from watersmeet.spark.state_location import open_location
 from watersmeet.spark.task import Task, current_task
 from watersmeet.spark.wire import Received, receive
 
@@ -70,14 +74,26 @@ def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, O
         check_same(bound.fingerprint, last, operator_folder(spec, task))
     outlook = outlook_of(bound, last)
     _check_layout(received, outlook, core)
+    check_goes_on(received, last, core)
+    course = course_after(received)
+    there = read_manifest(open_location(spec.state), f"{folder}/{manifest_name(task.batch)}")
+    check_same_rows(there, course, spec, task, core)
     live = _take(folder, last, bound) if last is not None and _lies_so(last, outlook, bound) else None
     if live is None:
         live = _restored(bound, task, core, last, outlook)
     outcome = live.push(received) if spec.stores else live.pass_by(received)
-    manifest = save(live, task, outlook, next_outlook(bound, outlook, received.headers))
-    _keep(folder, manifest, live)
-    collect_garbage(spec, task, core, bound.tasks)
+    if there is None or not _is_this(there, course, outlook, bound):
+        manifest = save(live, task, outlook, next_outlook(bound, outlook, received.headers), course)
+        _keep(folder, manifest, live)
+        collect_garbage(spec, task, manifest)
     return live, outcome
+
+
+def _is_this(there: Manifest, course: str, outlook: Outlook, bound: Binding) -> bool:
+    """Whether a manifest is what this task would write: then it stays, as somebody may have gone on from it already."""
+    layouts = [layout.to_json() for layout in outlook.layouts]
+    mine = (course, bound.fingerprint, layouts, [list(names) for names in bound.columns])
+    return (there.course, there.join, there.layouts, there.columns) == mine
 
 
 def _restored(bound: Binding, task: Task, core: int, last: Manifest | None, outlook: Outlook) -> LiveCore:
@@ -111,10 +127,10 @@ def _take(folder: str, last: Manifest, bound: Binding) -> LiveCore | None:
 
     A worker outlives a query: a core of an earlier start may have been made for another select list.
     """
-    waiting = _waiting.pop(folder, None)
+    waiting = _waiting.get(folder)
     if waiting is None or waiting[0] != last.id or waiting[2].bound is not bound:
         return None
-    return waiting[2]
+    return _waiting.pop(folder)[2]
 
 
 def _keep(folder: str, manifest: Manifest, live: LiveCore) -> None:

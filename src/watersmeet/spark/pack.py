@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.batch import one_batch
+from watersmeet.spark.course import BEGIN, content_sum
 from watersmeet.spark.layout import Router, digest
+from watersmeet.spark.manifests import find_manifest
 from watersmeet.spark.planning import key_points, layouts_of
 from watersmeet.spark.spec import GUEST, Binding, JoinSpec, binding
 from watersmeet.spark.task import Task, current_task
@@ -44,12 +46,16 @@ class Packer:
     def __init__(self, bound: Binding, k: int, task: Task) -> None:
         self.bound, self.k, self.task = bound, k, task
         self.schema = bound.spec.schemas[k]
-        self.layouts = layouts_of(bound, task)
+        # All tasks of a batch look at the same manifest, so all see the same.
+        last = find_manifest(bound.spec, task, 0, bound.tasks) if bound.spec.streaming else None
+        self.course = BEGIN if last is None else last.course
+        self.layouts = layouts_of(bound, last)
         self.router = Router(bound, self.layouts)
         self.sent = [0] * bound.tasks
         self.rows = 0
         self.latest: int | None = None
         self.keys: list[int] = []
+        self.content = 0
 
     def blobs(self, gathered: list[pa.RecordBatch]) -> list[Record]:
         batch = one_batch(pa.Table.from_batches(gathered).select(self.schema.names).cast(self.schema))
@@ -82,13 +88,13 @@ class Packer:
             latest = int(axis.codes(self.k, batch).max())
             self.latest = latest if self.latest is None else max(self.latest, latest)
         self.keys += key_points(self.bound, self.k, batch)
+        if self.bound.spec.streaming:
+            self.content += content_sum(self.bound, self.k, batch)
 
     def headers(self) -> list[Record]:
         keys, layout = tuple(self.keys), digest(self.layouts)
-        headers = [
-            Header(self.k, self.task.partition, sent, self.rows, self.latest, keys, layout)
-            for sent in self.sent
-        ]
+        said = (self.rows, self.latest, keys, layout, self.content % 2**64, self.course)
+        headers = [Header(self.k, self.task.partition, sent, *said) for sent in self.sent]
         return [
             (core, self.k, self.task.partition, HEADER, header.blob()) for core, header in enumerate(headers)
         ]

@@ -5,6 +5,7 @@ out the same layout for batch b; it is written in each manifest of b - 1, and th
 whole numbers: no two machines can come to different borders.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.spark.layout import Layout, first_layouts, touching
-from watersmeet.spark.manifests import Manifest, find_manifest
+from watersmeet.spark.manifests import Manifest
 from watersmeet.spark.spec import Binding, JoinSpec, Section, binding
 from watersmeet.spark.task import Task, current_task
 from watersmeet.spark.wire import Header
@@ -34,15 +35,14 @@ class Outlook:
     age: int  # batches that the layouts have been in use
 
 
-def layouts_of(bound: Binding, task: Task) -> tuple[Layout, ...]:
-    """The layouts that the rows of this task's batch are spread by."""
+def layouts_of(bound: Binding, last: Manifest | None) -> tuple[Layout, ...]:
+    """The layouts that the rows of the batch after ``last`` are spread by."""
     spec = bound.spec
     if spec.layouts:
         return spec.layouts
-    if spec.spread != "range" or spec.cores == 1 or not spec.streaming or not task.batch:
+    if spec.spread != "range" or spec.cores == 1 or last is None:
         return first_layouts(bound)
-    # All tasks of the batch look at the same manifest, so all see the same.
-    return outlook_of(bound, find_manifest(spec, task, 0, bound.tasks)).layouts
+    return outlook_of(bound, last).layouts
 
 
 def outlook_of(bound: Binding, last: Manifest | None) -> Outlook:
@@ -70,13 +70,19 @@ def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Out
     young = now.age < SETTLED and now.layouts != first_layouts(bound)
     if young or not any(keys):
         return Outlook(keys, now.layouts, now.age + 1)
-    layouts = []
-    for section, old in zip(bound.sections, now.layouts, strict=True):
-        best = best_layout(bound, section, keys)
-        pays = load(bound, section, old, keys) * WORTH[1] > load(bound, section, best, keys) * WORTH[0]
-        layouts.append(best if pays else old)
-    chosen = tuple(layouts)
+    sections = zip(bound.sections, now.layouts, strict=True)
+    chosen = tuple(_better(bound, section, old, keys) for section, old in sections)
     return Outlook(keys, chosen, now.age + 1 if chosen == now.layouts else 0)
+
+
+def _better(bound: Binding, section: Section, old: Layout, keys: Sequence[Sketch]) -> Layout:
+    """Another layout if it is worth it, else the old one."""
+    busy = load(bound, old, keys) * WORTH[1]
+    equal = sum(weight for sketch in keys for _, weight in sketch) // bound.spec.cores
+    if busy <= equal * WORTH[0]:  # no layout could be better by so much
+        return old
+    best = best_layout(bound, section, keys)
+    return best if busy > load(bound, best, keys) * WORTH[0] else old
 
 
 def sampled(
@@ -139,16 +145,20 @@ def merged(old: Sketch, headers: Sequence[Header], k: int) -> Sketch:
 
 
 def best_layout(bound: Binding, section: Section, keys: Sequence[Sketch]) -> Layout:
-    """Many narrow buckets of a core each, or fewer, shared ones: whichever leaves the busiest core least to do."""
+    """Buckets that are equally busy, or fewer, shared ones, with whichever stream may be at home: what leaves the busiest core least
+    to do."""
     cores = bound.spec.cores
-    found, buckets = [], cores
-    while buckets:
-        found.append(cut(keys[section.home], buckets, cores))
-        buckets //= 2
-    return min(found, key=lambda layout: load(bound, section, layout, keys))
+    found = []
+    for home in section.homes:
+        buckets = cores
+        while buckets:
+            found.append(cut(keys[home], buckets, cores, home))
+            buckets //= 2
+        found.append(balanced(bound, keys, cores, home))
+    return min(found, key=lambda layout: load(bound, layout, keys))
 
 
-def cut(sketch: Sketch, buckets: int, cores: int) -> Layout:
+def cut(sketch: Sketch, buckets: int, cores: int, home: int = 0) -> Layout:
     """Buckets of equal weight. Where one key weighs more than a bucket should, borders fall together: its cores share the bucket."""
     ends = np.cumsum([weight for _, weight in sketch]) if sketch else np.zeros(0, np.int64)
     borders: list[int] = []
@@ -163,19 +173,58 @@ def cut(sketch: Sketch, buckets: int, cores: int) -> Layout:
             borders.append(border)
             groups.append((first, stop))
             first = stop
-    return Layout("buckets", cores, tuple(borders), (*groups, (first, cores)))
+    return Layout("buckets", cores, tuple(borders), (*groups, (first, cores)), home)
 
 
-def load(bound: Binding, section: Section, layout: Layout, keys: Sequence[Sketch]) -> int:
+def balanced(bound: Binding, keys: Sequence[Sketch], cores: int, home: int) -> Layout:
+    """Buckets in which the rows of both streams are as many as in any other; a key too heavy for a core is a bucket of its own, shared."""
+    assert bound.band is not None
+    codes, weights = _arrays(keys[home])
+    others, copied = _arrays(keys[1 - home])
+    places = bound.band.bounds(bound.spec.streams[1 - home], others)[0][0]  # where the band of each begins
+    points, where = np.unique(np.concatenate([codes, places]), return_inverse=True)
+    work = np.zeros((2, points.size), np.int64)  # rows dealt out, rows copied
+    np.add.at(work[0], where[: codes.size], weights)
+    np.add.at(work[1], where[codes.size :], copied)
+    ends = [0, *np.cumsum(work.sum(axis=0)).tolist()]
+    low, high = ends[-1] // cores, ends[-1]
+    while low < high:  # the least that the busiest core can have
+        most = (low + high) // 2
+        low, high = (low, most) if _parts(work, ends, cores, most) else (most + 1, high)
+    found = _parts(work, ends, cores, high) or [(0, cores)]
+    sizes = [size for _, size in found]
+    sizes[int(np.argmax(sizes))] += cores - sum(sizes)
+    stops = np.cumsum(sizes).tolist()
+    borders = tuple(int(points[first]) for first, _ in found[1:])
+    return Layout("buckets", cores, borders, tuple(zip([0, *stops], stops, strict=False)), home)
+
+
+def _parts(work: np.ndarray, ends: list[int], cores: int, most: int) -> list[tuple[int, int]]:
+    """Buckets, as (first point, cores), in which no core has more than ``most`` rows; none, if that takes more cores than there are."""
+    found, first = [], 0
+    while first < len(ends) - 1:
+        stop, size = bisect_right(ends, ends[first] + most) - 1, 1
+        if stop == first:
+            dealt, copied = (int(rows) for rows in work[:, first])
+            stop, size = first + 1, -(-dealt // (most - copied)) if copied < most else cores + 1
+        found.append((first, size))
+        cores -= size
+        if cores < 0:
+            return []
+        first = stop
+    return found
+
+
+def load(bound: Binding, layout: Layout, keys: Sequence[Sketch]) -> int:
     """Rows that the busiest core would get."""
     assert bound.band is not None
-    home, other = keys[section.home], keys[1 - section.home]
+    home, other = keys[layout.home], keys[1 - layout.home]
     busy = np.zeros(len(layout.groups), np.int64)
     codes, weights = _arrays(home)
     np.add.at(busy, np.searchsorted(layout.borders, codes, "right"), weights)
     busy = np.array([rows // (stop - first) for rows, (first, stop) in zip(busy, layout.groups, strict=True)])
     codes, weights = _arrays(other)
-    bounds = bound.band.bounds(bound.spec.streams[1 - section.home], codes)
+    bounds = bound.band.bounds(bound.spec.streams[1 - layout.home], codes)
     for j, reaching in enumerate(touching(bounds, None, layout)):
         busy[j] += int(weights[reaching].sum())
     return int(busy.max())

@@ -1,18 +1,20 @@
 """Stored rows on other cores: another number of cores, another way of spreading, or borders that have moved.
 
 The new state of a core is a pure function of all manifests of the batch before: every core reads all of them, and takes what the new
-layout gives it. Nothing is changed where the rows lay before, so that a batch can be tried again.
+layout gives it. Nothing is changed where the rows lay before, so that a batch can be tried again. Rows are read core by core and dealt
+out piece by piece: what is held in memory is the core's own share, and no column of more than 2 GB ever becomes one array.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.batch import one_batch
 from watersmeet.errors import StateError
 from watersmeet.outer import join_type
 from watersmeet.snapshot import DONE
+from watersmeet.spark.course import check_one_course
 from watersmeet.spark.layout import Dealing, Layout, Router
 from watersmeet.spark.live import LiveCore
 from watersmeet.spark.manifests import Manifest, missing_cores, operator_folder, read_last
@@ -23,27 +25,27 @@ from watersmeet.spark.task import Task
 from watersmeet.window import Rows
 
 NUMBER = "__number"  # arrival number over all cores, where rows are counted
+PIECE = 1 << 16  # rows that are dealt out at once
+SUBWINDOW, BYTES = 1 << 17, 1 << 28  # rows and bytes of a new sub-window, about
 
 
 def rebucketed(bound: Binding, task: Task, core: int, last: Manifest, outlook: Outlook) -> LiveCore:
     """A core with the rows that the new layouts give it; ``last``: a manifest of the set to read from."""
     live = LiveCore(bound, core)
     manifests = list(_all(bound, task, last))
+    counted = bound.spec.spread == "counted"
     tables, totals = {}, list(last.counts)
     for k in (0, 1):
-        rows = _home_rows(bound, task, manifests, k, live)
-        if bound.spec.spread == "counted" and NUMBER not in rows.schema.names:
-            rows = rows.append_column(NUMBER, pa.array(np.arange(rows.num_rows)))
-            totals[k] = rows.num_rows
-        tables[k] = _mine(bound, outlook, live, k, rows, totals[k])
+        sources = _Sources(bound, task, manifests, k, live)
+        tables[k] = _in_order(list(_shares(bound, outlook, live, k, sources)))
+        if counted and not sources.numbered:
+            totals[k] = sources.rows
     numbers = {
         **last.numbers,
         "counts": [tables[k].num_rows for k in (0, 1)],
-        "subwindows": [_borders(tables[k].num_rows) for k in (0, 1)],
+        "subwindows": [_borders(tables[k]) for k in (0, 1)],
     }
-    live.restore(
-        numbers, totals if bound.spec.spread == "counted" else numbers["counts"], tables, last.habits
-    )
+    live.restore(numbers, totals if counted else numbers["counts"], tables, last.habits)
     if live.number == live.section.first == 0:  # the totals go on in one place
         live.late = [sum(manifest.late[k] for manifest in manifests) for k in (0, 1)]
     return live
@@ -60,33 +62,42 @@ def _all(bound: Binding, task: Task, last: Manifest) -> Iterator[Manifest]:
                 f"{', '.join(map(str, absent))} of {cores} in {operator_folder(bound.spec, task)}; do: restore the "
                 "missing files from a copy"
             )
+        check_one_course(found, last)
         yield found
 
 
-def _home_rows(bound: Binding, task: Task, manifests: list[Manifest], k: int, live: LiveCore) -> pa.Table:
-    """Every stored row of stream k once, with its flag as the live core's section needs it."""
-    old = [Layout.from_json(data) for data in manifests[0].layouts]
-    sections = len(old)
-    per = manifests[0].cores // sections
-    section = _source_section(sections, live, k)
-    homes = _homes(bound.how.name, sections)
-    counted = old[section].kind == "counted"
-    dealt = counted and (bound.how.name == "inner" or k == homes[section])
-    numbered = counted and (not dealt or isinstance(bound.spec.windows[k], Rows))
-    parts = []
-    for manifest in manifests[section * per : (section + 1) * per]:
-        core = manifest.core - section * per
-        if counted and not dealt and core:
-            continue  # every core has all rows of this stream
-        table = stored_table(bound, task, manifest, k)
-        if GUEST in table.schema.names and old[section].kind == "buckets":
-            guests = table.column(GUEST).to_numpy()
-            table = table.filter(pa.array(~guests))
-        if numbered:
-            numbers = _numbers(manifest, k, Dealing(per, core) if dealt else Dealing())
-            table = table.append_column(NUMBER, pa.array(numbers))
-        parts.append(table)
-    return pa.concat_tables(parts)
+class _Sources:
+    """Where the rows of stream k lie: the manifests of the section whose flags the live core needs."""
+
+    def __init__(self, bound: Binding, task: Task, manifests: list[Manifest], k: int, live: LiveCore) -> None:
+        self.bound, self.task, self.k = bound, task, k
+        layouts = [Layout.from_json(data) for data in manifests[0].layouts]
+        self.section = _source_section(len(layouts), live, k)
+        self.layout = layouts[self.section]
+        cores, counted = self.layout.cores, self.layout.kind == "counted"
+        home = _homes(bound.how.name, len(layouts))[self.section]
+        self.dealt = counted and (bound.how.name == "inner" or k == home)
+        self.numbered = counted and (not self.dealt or isinstance(bound.spec.windows[k], Rows))
+        # Where rows are counted and not dealt out, every core has all of them.
+        several = not counted or self.dealt
+        self.manifests = manifests[self.section * cores :][: cores if several else 1]
+        self.rows = 0  # given so far
+
+    def pieces(self) -> Iterator[pa.RecordBatch]:
+        """Every stored row once, with its flag; with its number where the state counts rows."""
+        for manifest in self.manifests:
+            table = stored_table(self.bound, self.task, manifest, self.k)
+            if self.numbered:
+                core = manifest.core - self.section * self.layout.cores
+                deal = Dealing(self.layout.cores, core) if self.dealt else Dealing()
+                table = table.append_column(NUMBER, pa.array(_numbers(manifest, self.k, deal)))
+            for piece in table.to_batches(max_chunksize=PIECE):
+                once = piece
+                if self.layout.copies:
+                    guests = piece.column(GUEST).to_numpy(zero_copy_only=False)
+                    once = piece.filter(pa.array(~guests)).drop_columns([GUEST])
+                yield once
+                self.rows += once.num_rows
 
 
 def _homes(how: str, sections: int) -> list[int]:
@@ -112,41 +123,81 @@ def _numbers(manifest: Manifest, k: int, deal: Dealing) -> np.ndarray:
     return (own - offset) * deal.cores + deal.core
 
 
-def _mine(bound: Binding, outlook: Outlook, live: LiveCore, k: int, rows: pa.Table, total: int) -> pa.Table:
-    """The rows that the new layouts give the live core, in order of arrival; ``total``: how many have arrived, where they are counted."""
+def _shares(
+    bound: Binding, outlook: Outlook, live: LiveCore, k: int, sources: _Sources
+) -> Iterator[pa.Table]:
+    """Of each piece, what the new layouts give the live core; first of all nothing, which has the columns."""
+    fields = [bound.schemas[k].field(name) for name in bound.columns[k]]
+    kept = pa.schema([*fields, pa.field(DONE, pa.bool_())])
+    counted, router = bound.spec.spread == "counted", Router(bound, outlook.layouts)
+    if counted or sources.numbered:
+        kept = kept.append(pa.field(NUMBER, pa.int64()))
+    yield kept.empty_table()
+    for piece in sources.pieces():
+        rows = piece
+        if counted and not sources.numbered:
+            rows = rows.append_column(NUMBER, pa.array(np.arange(rows.num_rows) + sources.rows))
+        rows = _seen(bound, sources, k, rows)
+        rows = _dealt(live, k, rows) if counted else _routed(bound, router, live, k, rows)
+        yield pa.Table.from_batches([rows.select(kept.names)], kept)
+
+
+def _seen(bound: Binding, sources: _Sources, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Cores drop old rows of a Rows window at different times. What all have is what can still be seen."""
     window = bound.spec.windows[k]
-    if NUMBER in rows.schema.names:
-        numbers = rows.column(NUMBER).to_numpy()
-        if isinstance(window, Rows) and numbers.size:
-            # Cores drop old rows at different times. What all have is what can still be seen.
-            seen = numbers >= total - window.n
-            rows, numbers = rows.filter(pa.array(seen)), numbers[seen]
-        rows = rows.take(pa.array(np.argsort(numbers, kind="stable")))
-        if bound.spec.spread == "counted":
-            deal = live.dealing[k]
-            mine = np.sort(rows.column(NUMBER).to_numpy()) % deal.cores == deal.core
-            return rows.filter(pa.array(mine)).drop_columns([NUMBER])
-        rows = rows.drop_columns([NUMBER])
-    plain = rows.drop_columns([name for name in (GUEST,) if name in rows.schema.names])
-    batch = one_batch(plain)
-    for core, places, copies in Router(bound, outlook.layouts).shares(k, batch.drop_columns([DONE])):
+    if not isinstance(window, Rows):
+        return rows
+    oldest = sources.manifests[0].counts[k] - window.n
+    return rows.filter(pa.array(rows.column(NUMBER).to_numpy() >= oldest))
+
+
+def _dealt(live: LiveCore, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    deal = live.dealing[k]
+    return rows.filter(pa.array(rows.column(NUMBER).to_numpy() % deal.cores == deal.core))
+
+
+def _routed(bound: Binding, router: Router, live: LiveCore, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The live core's share; which of its rows are copies is told where the new layouts make some."""
+    taken, copies = rows.slice(0, 0), None
+    plain = rows.select([name for name in rows.schema.names if name not in (DONE, NUMBER)])
+    for core, places, marks in router.shares(k, plain):
         if core == live.number:
-            taken = plain if places is None else plain.take(pa.array(places))
-            return _flagged(bound, k, taken, copies)
-    return _flagged(bound, k, plain.slice(0, 0), None)
-
-
-def _flagged(bound: Binding, k: int, table: pa.Table, copies: np.ndarray | None) -> pa.Table:
-    """With the column that marks copies where it belongs: before the flags."""
+            taken, copies = (rows if places is None else rows.take(pa.array(places))), marks
     if not bound.copies:
+        return taken
+    guests = np.zeros(taken.num_rows, np.bool_) if copies is None else copies
+    return taken.append_column(pa.field(GUEST, pa.bool_()), pa.array(guests))
+
+
+def _in_order(shares: list[pa.Table]) -> pa.Table:
+    """Shares as one table, in order of arrival where that is known: merged a stretch at a time, as whole columns may be too large."""
+    table = pa.concat_tables(shares)
+    if NUMBER not in table.schema.names:
         return table
-    guests = np.zeros(table.num_rows, np.bool_) if copies is None else copies
-    place = table.schema.get_field_index(DONE)
-    return table.add_column(place, pa.field(GUEST, pa.bool_()), pa.array(guests))
+    numbers = [share.column(NUMBER).to_numpy() for share in shares]
+    joined = np.concatenate(numbers)
+    ordered = np.sort(joined)
+    if np.array_equal(joined, ordered):
+        return table.drop_columns([NUMBER])
+    edges = [*ordered[:: _stretch(table)], np.iinfo(np.int64).max]
+    stretches = [table.slice(0, 0)]
+    for low, high in pairwise(edges):
+        parts = []
+        for share, own in zip(shares, numbers, strict=True):
+            first, stop = np.searchsorted(own, (low, high))
+            parts.append(share.slice(first, stop - first))
+        part = pa.concat_tables(parts)
+        order = np.argsort(part.column(NUMBER).to_numpy(), kind="stable")
+        stretches.append(part.take(pa.array(order)))
+    return pa.concat_tables(stretches).drop_columns([NUMBER])
 
 
-SUBWINDOW = 1 << 17
+def _borders(table: pa.Table) -> list[list[int]]:
+    """Of new sub-windows."""
+    rows, size = table.num_rows, _stretch(table)
+    return [[start, min(start + size, rows)] for start in range(0, rows, size)]
 
 
-def _borders(rows: int) -> list[list[int]]:
-    return [[start, min(start + SUBWINDOW, rows)] for start in range(0, rows, SUBWINDOW)]
+def _stretch(table: pa.Table) -> int:
+    """Rows of it that can well be one array."""
+    return max(1, min(SUBWINDOW, BYTES * table.num_rows // max(table.nbytes, 1)))

@@ -2,10 +2,11 @@
 
 from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
+from watersmeet.payload import Payload
+from watersmeet.spark.layout import Layout
 from watersmeet.spark.live import LiveCore, with_flags
 from watersmeet.spark.manifests import Manifest, core_folder, write_manifest
 from watersmeet.spark.planning import Outlook
@@ -16,12 +17,13 @@ from watersmeet.spark.task import Task
 
 FANOUT = 16  # this many runs below a size become one
 SIZES = (4096, 65_536)  # rows; larger runs stay as they are: a row is written three times at most
+MOST = 1 << 30  # bytes of a run, about: an Arrow column of texts holds 2 GB; what merges into less is small
 
 
-def save(live: LiveCore, task: Task, outlook: Outlook, ahead: Outlook) -> Manifest:
+def save(live: LiveCore, task: Task, outlook: Outlook, ahead: Outlook, course: str) -> Manifest:
     """Write what is new, then the manifest: the state after this task's batch.
 
-    ``outlook`` was this batch's, ``ahead`` is the next one's.
+    ``outlook`` was this batch's, ``ahead`` is the next one's; ``course``: what the query has taken in, this batch too.
     """
     spec, bound = live.bound.spec, live.bound
     assert task.batch is not None
@@ -37,6 +39,8 @@ def save(live: LiveCore, task: Task, outlook: Outlook, ahead: Outlook) -> Manife
         name=spec.name,
         run=task.run,
         instance=spec.instance,
+        course=course,
+        columns=[list(names) for names in bound.columns],
         layouts=[layout.to_json() for layout in outlook.layouts],
         next_layouts=[layout.to_json() for layout in ahead.layouts],
         age=ahead.age,
@@ -60,11 +64,12 @@ def _save_stream(live: LiveCore, k: int, writer: RunWriter) -> dict[str, object]
     start = max(runs[-1].end if runs else chain.first, chain.first)
     for size in SIZES:
         tail = runs[-(FANOUT - 1) :]
-        if len(tail) == FANOUT - 1 and end - start < size and all(run.rows < size for run in tail):
+        small = all(run.rows < size and run.bytes < MOST // FANOUT for run in tail)
+        if len(tail) == FANOUT - 1 and end - start < size and small:
             start = max(tail[0].first, chain.first)
             runs = runs[: -len(tail)]
-    if end > start:
-        runs.append(writer.add_rows(payload.rows_between(start, end), start))
+    for low, high in pairwise(_edges(payload, start, end)):
+        runs.append(writer.add_rows(payload.rows_between(low, high), low))
     live.runs[k] = runs
     done = live.done(k)
     flags = None if done is None else writer.add_flags(done, chain.first)
@@ -74,6 +79,18 @@ def _save_stream(live: LiveCore, k: int, writer: RunWriter) -> dict[str, object]
         "rows": chain.rows,
         "bytes": sum(run.bytes for run in runs),
     }
+
+
+def _edges(payload: Payload, start: int, end: int) -> list[int]:
+    """Where the rows [start, end) are cut into runs: between chunks, so that a run is one array a column without reaching Arrow's limit."""
+    edges, size = [start], 0
+    for batch, first in zip(payload.chunks.batches, payload.chunks.firsts, strict=True):
+        if first + batch.num_rows > start:
+            size += batch.nbytes
+            if size > MOST and first > edges[-1]:
+                edges.append(first)
+                size = batch.nbytes
+    return [*edges, end] if end > start else edges
 
 
 def load(bound: Binding, task: Task, manifest: Manifest) -> LiveCore:
@@ -87,11 +104,14 @@ def load(bound: Binding, task: Task, manifest: Manifest) -> LiveCore:
 
 
 def stored_table(bound: Binding, task: Task, manifest: Manifest, k: int) -> pa.Table:
-    """The rows of stream k in the manifest's sub-windows, in order, with their flags."""
+    """The rows of stream k in the manifest's sub-windows, in order, with their flags; copies are marked if its layout made any."""
     spec = bound.spec
     folder = core_folder(spec, task, manifest.core, manifest.cores)
     reader = RunReader(open_location(spec.state), folder)
-    schema = pa.schema([bound.schemas[k].field(name) for name in bound.columns[k]])
+    fields = [spec.schemas[k].field(name) for name in bound.columns[k] if name != GUEST]
+    if Layout.from_json(manifest.layouts[0]).copies:
+        fields.append(pa.field(GUEST, pa.bool_()))
+    schema = pa.schema(fields)
     stream = manifest.streams[k]
     runs = [Run(*data) for data in stream["runs"]]
     parts = [_fitting(reader.rows(run), schema, spec.streams[k], f"{folder}/{run.file}") for run in runs]
@@ -119,8 +139,6 @@ def _fitting(table: pa.Table, schema: pa.Schema, stream: str, path: str) -> pa.T
         place = table.schema.get_field_index(field.name)
         if place >= 0 and table.schema.field(place).type == field.type:
             columns.append(table.column(place))
-        elif place < 0 and field.name == GUEST:
-            columns.append(pa.chunked_array([np.zeros(table.num_rows, np.bool_)]))
         else:
             had = (
                 f"type {table.schema.field(place).type}"

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from watersmeet.clock import TimeAxis
 from watersmeet.condition import Band, BoundCondition, Condition
+from watersmeet.expression.parse import one_line
 from watersmeet.expression.select import BoundSelect, Select
 from watersmeet.outer import How, join_type
 from watersmeet.state import window_to_json
@@ -48,12 +49,17 @@ class JoinSpec:
 
 @dataclass(frozen=True)
 class Section:
-    """A group of cores that together compute one join type: each row of ``home`` is decided on one core, which sees all of its
-    partners; rows of the other stream go wherever they may be needed."""
+    """A group of cores that together compute one join type: each row of the home stream is decided on one core, which sees all of
+    its partners; rows of the other stream go wherever they may be needed."""
 
     how: How
     home: int
     first: int  # its first core
+
+    @property
+    def homes(self) -> tuple[int, ...]:
+        """Streams that layouts may put at home: of an inner join, which decides nothing but pairs, either; ``home`` is the first try."""
+        return (self.home, 1 - self.home) if self.how.name == "inner" else (self.home,)
 
 
 class Binding:
@@ -137,7 +143,7 @@ class Binding:
             )
             types[stream] = {name: str(schema.field(name).type) for name in schema.names if name in used}
         return {
-            "condition": " ".join(spec.condition.split()),
+            "condition": one_line(spec.condition),
             "how": self.how.name,
             "streams": list(spec.streams),
             "windows": [window_to_json(window) for window in spec.windows],

@@ -1,12 +1,17 @@
-"""``watersmeet state LOCATION``: what lies in a state location, and whether it is whole."""
+"""``watersmeet state LOCATION``: what lies in a state location, and whether it is whole.
 
-from collections.abc import Iterator
+A join's rows are held by one set of cores: that which has evaluated the newest batch. A set of another number of cores beside it is
+kept only for a restart from an older batch; its rows are not counted, since the newest set has them too.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from watersmeet.errors import OptionError, StateError
 from watersmeet.spark.garbage import named_runs
-from watersmeet.spark.manifests import Manifest, read_manifest
-from watersmeet.spark.runs import RunReader
+from watersmeet.spark.manifests import Manifest, manifest_name, read_manifest
+from watersmeet.spark.runs import Run, RunReader
 from watersmeet.spark.state_location import StateLocation, open_location
 
 
@@ -17,17 +22,26 @@ class CoreReport:
     query: str
     name: str
     folder: str
+    number: int
     manifest: Manifest | None = None
     batches: list[int] = field(default_factory=list)  # that it could go on from
     files: int = 0
     bytes: int = 0
+    held: bool = True  # False: of a number of cores that the join no longer has, kept for a restart
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """Rows that the join holds here."""
+        return sum(stream["rows"] for stream in self.manifest.streams) if self.manifest and self.held else 0
 
 
 def report(location: str) -> list[CoreReport]:
     """Every core under a location, all checksums verified."""
     place = open_location(location)
-    found = [_core(place, *where) for where in _cores(place)]
+    found: list[CoreReport] = []
+    for _, sets in groupby(_sets(place), lambda path: path.rpartition("/")[0]):
+        found += _join([_set(place, path) for path in sets])
     if not found:
         raise OptionError(
             f"a state location must hold folders like <query>/<name>/of-0002/core-0000; got none in {location}; name the state= of a "
@@ -36,73 +50,126 @@ def report(location: str) -> list[CoreReport]:
     return found
 
 
-def _cores(place: StateLocation) -> Iterator[tuple[str, str, str]]:
-    """(query, name, folder) of each core; the location may also be a checkpoint location, or any folder below it."""
+def _sets(place: StateLocation) -> Iterator[str]:
+    """The folder of each set of cores, join by join; the location may also be a checkpoint location, or any folder below it."""
     waiting = [(place.root, 0)]
     while waiting:
         folder, depth = waiting.pop(0)
-        for name in place.names(folder):
-            path = f"{folder}/{name}"
-            if name.startswith("core-"):
-                query, operator, _ = path.split("/")[-4:-1]
-                yield query, operator, path
-            elif depth < 4 and "." not in name:
-                waiting.append((path, depth + 1))
+        if _is_set(folder):
+            yield folder
+        elif depth < 4:
+            waiting += [(f"{folder}/{name}", depth + 1) for name in place.folders(folder)]
 
 
-def _core(place: StateLocation, query: str, name: str, folder: str) -> CoreReport:
-    found = CoreReport(query, name, folder)
-    reader = RunReader(place, folder)
+def _is_set(folder: str) -> bool:
+    name = folder.rpartition("/")[2]
+    return name.startswith("of-") and name.removeprefix("of-").isdigit()
+
+
+def _join(sets: list[list[CoreReport]]) -> list[CoreReport]:
+    """The sets of one join: which of them is the newest, and whether that one is whole. Emptied ones are left out."""
+    sets = [cores for cores in sets if any(core.files for core in cores)] or sets[:1]
+    newest = max(sets, key=lambda cores: (_last(cores), _last(cores) in _whole(cores)))
+    others = [cores for cores in sets if cores is not newest]
+    for cores in others:
+        for core in cores:
+            core.held = False
+    elsewhere = set().union(*map(_whole, others))
+    for core in newest:
+        core.problems += _absent(core, newest, elsewhere)
+    return [core for cores in sets for core in cores]
+
+
+def _last(cores: list[CoreReport]) -> int:
+    return max((batch for core in cores for batch in core.batches), default=-1)
+
+
+def _whole(cores: list[CoreReport]) -> set[int]:
+    """The batches that all cores of a set have evaluated."""
+    return set.intersection(*(set(core.batches) for core in cores))
+
+
+def _absent(core: CoreReport, cores: list[CoreReport], elsewhere: set[int]) -> Iterator[str]:
+    """Batches that other cores of the set have and this one has not. Cores forget old ones at different times; those do not count."""
+    known = max((min(other.batches) for other in cores if other.batches), default=0)
+    batches = {batch for other in cores for batch in other.batches if batch >= known} - elsewhere
+    for batch in sorted(batches.difference(core.batches)):
+        path = f"{core.folder}/{manifest_name(batch)}"
+        if not any(path in problem for problem in core.problems):  # damaged, which has been told
+            yield (
+                f"{path} is missing, and other cores have evaluated batch {batch}; do: if that batch is still running or broke off, let "
+                "Spark go on with it; else restore the file from a copy"
+            )
+
+
+def _set(place: StateLocation, folder: str) -> list[CoreReport]:
+    cores = int(folder.rpartition("of-")[2])
+    return [_core(place, folder, number) for number in range(cores)]
+
+
+def _core(place: StateLocation, base: str, number: int) -> CoreReport:
+    folder = f"{base}/core-{number:04d}"
+    query, name = ["", "", *base.split("/")][-3:-1]
+    found = CoreReport(query, name, folder, number)
+    runs: dict[Run, str] = {}  # and the newest manifest that names each
     for file in place.names(folder):
+        path = f"{folder}/{file}"
         found.files += 1
-        found.bytes += place.size(f"{folder}/{file}") or 0
+        found.bytes += place.size(path) or 0
         if not file.endswith(".json"):
             continue
         try:
-            manifest = read_manifest(place, f"{folder}/{file}")
+            manifest = read_manifest(place, path)
         except StateError as error:
             found.problems.append(str(error))
             continue
         if manifest is not None:
             found.manifest = manifest
             found.batches.append(manifest.batch)
-            found.problems += [
-                problem
-                for run in named_runs(manifest.streams)
-                if (problem := reader.check(run)) is not None and problem not in found.problems
-            ]
+            runs |= dict.fromkeys(named_runs(manifest.streams), path)
+    found.problems += _damage(place, folder, runs)
     return found
+
+
+def _damage(place: StateLocation, folder: str, runs: dict[Run, str]) -> Iterator[str]:
+    """What is wrong with the sections that manifests name. Each is read once, a file at a time."""
+    for _, sections in groupby(sorted(runs, key=lambda run: (run.file, run.offset)), lambda run: run.file):
+        reader, told = RunReader(place, folder), set[str]()
+        for run in sections:
+            problem = reader.check(run)
+            # A run may go while we look; its manifest goes with it.
+            if problem is not None and problem not in told and place.size(runs[run]) is not None:
+                told.add(problem)
+                yield problem
 
 
 def lines(cores: list[CoreReport]) -> Iterator[str]:
     """The report for people: a table a join, and every problem by name."""
-    shown = None
-    for core in cores:
-        if (core.query, core.name) != shown:
-            shown = (core.query, core.name)
-            yield f"query {core.query}, join {core.name}"
-            if core.manifest is not None:
-                yield f"  {core.manifest.join['condition']}  ({core.manifest.join['how']})"
-        yield f"  {_place(core)}  {_state(core)}"
-        yield from (f"    DAMAGED {problem}" for problem in core.problems)
-    rows = sum(_rows(core) for core in cores)
-    bad = sum(len(core.problems) for core in cores)
-    size = sum(core.bytes for core in cores)
-    yield f"{len(cores)} cores, {rows:,} rows, {size:,} bytes in files; {bad or 'no'} problem{'' if bad == 1 else 's'}"
+    for (query, name), group in groupby(cores, lambda core: (core.query, core.name)):
+        members = list(group)
+        yield f"query {query}, join {name}"
+        yield from (f"  {text}" for text in _condition(members))
+        for core in members:
+            yield f"  {'/'.join(core.folder.split('/')[-2:])}  {_state(core)}"
+            yield from (f"    PROBLEM {problem}" for problem in core.problems)
+    held = [core for core in cores if core.held]
+    rows, bad = sum(core.rows for core in held), sum(len(core.problems) for core in cores)
+    size, kept = (sum(core.bytes for core in cores if core.held is held) for held in (True, False))
+    yield (
+        f"{len(held)} cores, {rows:,} rows, {size:,} bytes in files{f' and {kept:,} kept for a restart' if kept else ''}; "
+        f"{bad or 'no'} problem{'' if bad == 1 else 's'}"
+    )
 
 
-def _place(core: CoreReport) -> str:
-    return "/".join(core.folder.split("/")[-2:])
-
-
-def _rows(core: CoreReport) -> int:
-    return 0 if core.manifest is None else sum(stream["rows"] for stream in core.manifest.streams)
+def _condition(cores: Iterable[CoreReport]) -> list[str]:
+    known = [core.manifest.join for core in cores if core.manifest is not None and core.held]
+    return [f"{join['condition']}  ({join['how']})" for join in known[:1]]
 
 
 def _state(core: CoreReport) -> str:
     manifest = core.manifest
     if manifest is None:
-        return "no manifest: no batch has been evaluated"
+        return f"no manifest: no batch has been evaluated; {core.files} files"
     parts = [
         f"{stream} {data['rows']:,} rows in {len(data['runs'])} runs, {data['bytes']:,} bytes"
         for stream, data in zip(manifest.join["streams"], manifest.streams, strict=True)
@@ -110,4 +177,5 @@ def _state(core: CoreReport) -> str:
     first, last = min(core.batches), max(core.batches)
     late = ", ".join(map(str, manifest.late))
     kept = f"batch {last} (kept from {first}); {'; '.join(parts)}"
-    return f"{kept}; watermark {manifest.watermark or 'none'}; late {late}; {core.files} files"
+    for_restart = "" if core.held else "kept for a restart: "
+    return f"{for_restart}{kept}; watermark {manifest.watermark or 'none'}; late {late}; {core.files} files"

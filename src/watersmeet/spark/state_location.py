@@ -5,9 +5,10 @@ complete. So a reader sees a whole file or none.
 """
 
 import os
+import re
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,12 @@ from pyarrow import fs
 from watersmeet.errors import OptionError, StateError
 
 _OBJECT_STORES = ("s3", "gcs", "abfs", "az")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//?)")
+_OTHERWISE = {  # what Hadoop calls by another name
+    "s3a": 's3://, as in state="s3://bucket/folder"',
+    "s3n": 's3://, as in state="s3://bucket/folder"',
+    "dbfs": "the folder that it is mounted at, such as /dbfs/folder",
+}
 
 
 class StateLocation:
@@ -32,7 +39,7 @@ class StateLocation:
 
     def read(self, path: str) -> pa.Buffer | None:
         """The whole file; of a local one, its pages as they are needed. None if there is no such file."""
-        try:
+        with suppress(FileNotFoundError, NotADirectoryError), _told("readable", path):
             if self.local:
                 if os.path.getsize(path) == 0:
                     return pa.py_buffer(b"")
@@ -40,8 +47,7 @@ class StateLocation:
                     return file.read_buffer()
             with self.files.open_input_file(path) as file:
                 return file.read_buffer()
-        except FileNotFoundError:
-            return None
+        return None
 
     def write(self, path: str, parts: Sequence[Any]) -> None:
         """Write a file that is the parts one after the other."""
@@ -52,10 +58,8 @@ class StateLocation:
             else:
                 self._write_remote(path, parts)
         except OSError as error:
-            raise StateError(
-                f"the state of a join must be writable; got {error} for {path}; do: make room or give access there, and start the "
-                "query again from its checkpoint: it goes on after its last complete batch"
-            ) from error
+            self._made.clear()  # whatever was there may be gone
+            raise _unreachable("writable", path, error) from error
 
     def _write_local(self, path: str, parts: Sequence[Any]) -> None:
         fresh = f"{path}.{uuid.uuid4().hex}.tmp"
@@ -86,12 +90,16 @@ class StateLocation:
     def names(self, folder: str) -> list[str]:
         """What lies in a folder, in order; nothing if there is none."""
         if self.local:
-            try:
+            with suppress(FileNotFoundError, NotADirectoryError), _told("readable", folder):
                 return sorted(os.listdir(folder))
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+            return []
         found = self.files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         return sorted(info.base_name for info in found)
+
+    def folders(self, folder: str) -> list[str]:
+        """The folders in a folder, in order; nothing if there is none."""
+        found = self.files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
 
     def size(self, path: str) -> int | None:
         info = self.files.get_file_info(path)
@@ -99,27 +107,57 @@ class StateLocation:
 
     def delete(self, path: str) -> None:
         """Delete a file; that somebody else has done so is fine."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), _told("writable", path):
             self.files.delete_file(path)
+
+
+@contextmanager
+def _told(what: str, path: str) -> Iterator[None]:
+    """Clear words for what the file system refuses. That something is not there is no refusal."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise _unreachable(what, path, error) from error
+
+
+def _unreachable(what: str, path: str, error: OSError) -> StateError:
+    return StateError(
+        f"the state of a join must be {what}; got {error} for {path}; do: make room or give access there, and start the "
+        "query again from its checkpoint: it goes on after its last complete batch"
+    )
 
 
 @lru_cache(maxsize=16)
 def open_location(location: str) -> StateLocation:
     """The folder that a path or URI names."""
+    uri = _SCHEME.match(location)
+    if uri is None:
+        return StateLocation(fs.LocalFileSystem(), os.path.abspath(location))
+    scheme, slashes = uri.group(1).lower(), uri.group(2)
+    if scheme in _OTHERWISE:
+        raise OptionError(
+            f"state= must be a folder or a URI that pyarrow.fs knows (file, hdfs, s3, gs, abfs); got {location!r}; do: write "
+            f"{_OTHERWISE[scheme]}"
+        )
     text = location
-    if text.startswith("file:/") and not text.startswith("file://"):
-        text = "file://" + text[len("file:") :]  # as Hadoop writes it
+    if slashes == "/":
+        if scheme != "file":
+            raise OptionError(
+                f"state= must be a folder, or a URI with two slashes after its scheme; got {location!r}; do: write "
+                f"{scheme}://HOST{location[uri.end() - 1 :]}, with the host or bucket that it lies in"
+            )
+        text = "file://" + location[len("file:") :]  # as Hadoop writes it
     try:
-        if "://" not in text:
-            return StateLocation(fs.LocalFileSystem(), os.path.abspath(text))
         files, root = fs.FileSystem.from_uri(text)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise OptionError(
-            f"state= must be a folder or a URI that pyarrow.fs knows (file, hdfs, s3, gs); got {location!r}: {error}"
+            f"state= must be a folder or a URI that pyarrow.fs knows (file, hdfs, s3, gs, abfs); got {location!r}: {error}"
         ) from error
     return StateLocation(files, root)
 
 
 def absolute(location: str) -> str:
     """The same for a worker, whose working folder is another."""
-    return location if ":/" in location else os.path.abspath(location)
+    return location if _SCHEME.match(location) else os.path.abspath(location)

@@ -43,9 +43,12 @@ class Header:
     latest: int | None  # code of its largest event time
     keys: tuple[int, ...] = ()  # a few keys of its rows, evenly spaced in their order
     layout: str = ""  # by which rows were spread
+    content: int = 0  # a sum over its rows
+    course: str = ""  # of the query before this batch, as core 0 has it
 
     def blob(self) -> bytes:
-        return json.dumps([self.blobs, self.rows, self.latest, self.keys, self.layout]).encode()
+        said = [self.blobs, self.rows, self.latest, self.keys, self.layout, self.content, self.course]
+        return json.dumps(said).encode()
 
 
 def records(rows: Sequence[Record]) -> Iterator[pa.RecordBatch]:
@@ -110,8 +113,8 @@ def receive(batches: Iterable[pa.RecordBatch], partition: int) -> Received:
             )
         found.core = to
         if number == HEADER:
-            blobs, rows, latest, keys, layout = json.loads(blob.to_pybytes())
-            headers[stream, part] = Header(stream, part, blobs, rows, latest, tuple(keys), layout)
+            blobs, rows, latest, keys, *others = json.loads(blob.to_pybytes())
+            headers[stream, part] = Header(stream, part, blobs, rows, latest, tuple(keys), *others)
         else:
             found.blobs[stream][part, number] = blob
     found.headers = [headers[place] for place in sorted(headers)]
