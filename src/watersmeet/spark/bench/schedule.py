@@ -40,7 +40,10 @@ class Scale:
         listed = [large] * (2 * self.rows // large)
         listed += [size for size in self.sizes for _ in range(self.all)]
         if SYSTEMS[system].ours:
-            listed += [size for size in self.sizes for _ in range(self.ours)]
+            more = self.ours * (
+                3 if system == "source" else 1
+            )  # its batches are the shortest, and have to outlast ``warm`` too
+            listed += [size for size in self.sizes for _ in range(more)]
         if system == "band":
             listed += [SMALL] * self.small
         return listed
