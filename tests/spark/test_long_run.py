@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -86,5 +87,8 @@ def test_two_hundred_batches_on_spark(spark: Any, folder: Path) -> None:
     assert query.exception() is None
     early = [value for batch, value in seen.items() if 40 <= batch < 110]
     late = [value for batch, value in seen.items() if batch >= 150]
-    for what, slack in ((0, 1.1), (1, 1.1), (2, 1.25)):
+    # Sub-windows are dropped whole, at moments that differ from run to run: rows swing between one window's and up to two.
+    assert median(value[0] for value in late) <= 1.1 * median(value[0] for value in early)
+    assert max(value[0] for value in late) <= 2 * 44_000
+    for what, slack in ((1, 1.1), (2, 1.25)):
         assert max(value[what] for value in late) <= slack * max(value[what] for value in early), (what, seen)
