@@ -204,10 +204,7 @@ def bench_flows(
 def bench_spark(
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick",
-            help="A tenth of the rows: about seven minutes instead of half an hour.",
-        ),
+        typer.Option("--quick", help="A tenth of the rows: about seven minutes instead of half an hour."),
     ] = False,
     json: Annotated[Path | None, typer.Option(help="Write every figure here.")] = None,
     plots: Annotated[Path | None, typer.Option(help="Draw the rates over time into this folder.")] = None,

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.outer import join_type
 from watersmeet.snapshot import DONE
 from watersmeet.spark.course import check_one_course
 from watersmeet.spark.layout import Dealing, Layout, Router
@@ -75,8 +74,7 @@ class _Sources:
         self.section = _source_section(len(layouts), live, k)
         self.layout = layouts[self.section]
         cores, counted = self.layout.cores, self.layout.kind == "counted"
-        home = _homes(bound.how.name, len(layouts))[self.section]
-        self.dealt = counted and (bound.how.name == "inner" or k == home)
+        self.dealt = counted and (bound.how.name == "inner" or k == self.layout.home)
         self.numbered = counted and (not self.dealt or isinstance(bound.spec.windows[k], Rows))
         # Where rows are counted and not dealt out, every core has all of them.
         several = not counted or self.dealt
@@ -98,13 +96,6 @@ class _Sources:
                     once = piece.filter(pa.array(~guests)).drop_columns([GUEST])
                 yield once
                 self.rows += once.num_rows
-
-
-def _homes(how: str, sections: int) -> list[int]:
-    if sections == 2:
-        return [0, 1]
-    kind = join_type(how)
-    return [kind.unmatched[0] if kind.unmatched else (kind.semi or 0)]
 
 
 def _source_section(sections: int, live: LiveCore, k: int) -> int:

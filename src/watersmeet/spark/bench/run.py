@@ -4,7 +4,6 @@ The run fails where systems that compute the same thing have not found the same 
 """
 
 import json as texts
-import os
 import subprocess
 import sys
 import time
@@ -63,9 +62,7 @@ def run_system(setting: Setting, warm: float) -> Run:
     name, most = setting.system, setting.timeout + TO_END
     command = [sys.executable, "-m", "watersmeet.spark.bench.systems", texts.dumps(asdict(setting))]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=most, check=False, env={**os.environ}
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=most, check=False)
     except subprocess.TimeoutExpired:
         return Run(name, problem=f"not done after {most:.0f} s")
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
