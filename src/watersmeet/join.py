@@ -1,5 +1,6 @@
 """``StreamJoin``: what users write. Names, SQL texts and options outside; arrival numbers and the join core inside."""
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
@@ -33,6 +34,7 @@ from watersmeet.state import (
     window_to_json,
     write_state,
 )
+from watersmeet.tally import Tally
 from watersmeet.window import Range, Rows, Unbounded, Window
 
 MODES = ("pairs", "count", "ranges")
@@ -100,9 +102,12 @@ class StreamJoin:
         self._bound = False  # whether both schemas are known
         self._gatherer = Gatherer(self.streams, self._schemas, None, result)
         self._core = self._new_core()
-        self._late = [0, 0]
-        self._results = self._pushes = 0
-        self._seconds = 0.0
+        # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
+        self._lock = threading.Lock()
+        # Who only looks must not wait for a producer that waits for room: in a flow it is enough that nothing is being written down.
+        self._looking = self._core.lock if isinstance(self._core, FlowCore) else self._lock
+        # Two tallies, each with one writer: what pushes gave, and what left through results().
+        self._pushed, self._taken = Tally(), Tally()
         self._finished = self._closed = False
         if schemas is not None:
             self._adopt(self._given(schemas))
@@ -122,20 +127,31 @@ class StreamJoin:
 
         Within one call the rows of the streams arrive in keyword order, unless ``order`` gives the interleaving: a sequence of
         stream names, one per row, or the name of a time column to merge by. ``push({"r": ..., "s": ...})`` does the same as the
-        keywords, for a stream that is called ``order``. A batch that is refused is refused whole, with the others of the same
-        call: the join goes on as if nothing had been pushed.
+        keywords, for a stream that is called ``order``.
+
+        A push is all or nothing. A batch that is refused is refused whole, with the others of the same call; whatever else fails
+        (memory, Ctrl-C): the join goes on as if nothing had been pushed. Several threads may push: pushes are then one after the
+        other, in the order in which they get their turn.
         """
         started = time.perf_counter()
-        if self._finished:
-            raise StateError(
-                "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
-            )
-        if self._closed:
-            raise StateError(
-                "the join must be open to be pushed to; got a push after close(); make a new StreamJoin"
-            )
         if rows is not None:
             batches = {**rows, **batches}
+        with self._lock:
+            if self._finished or self._closed:
+                raise self._ended("a push")
+            try:
+                return self._push_all(batches, order, started)
+            except BaseException:
+                self._core.take_back()
+                raise
+
+    def _ended(self, what: str) -> StateError:
+        call = "finish()" if self._finished else "close()"
+        return StateError(
+            f"the join must be open to be pushed to; got {what} after {call}; make a new StreamJoin"
+        )
+
+    def _push_all(self, batches: Mapping[str, Any], order: Any, started: float) -> Result:
         given: list[int] = []
         arrows: list[pa.RecordBatch | None] = [None, None]
         for name, data in batches.items():
@@ -164,7 +180,7 @@ class StreamJoin:
         try:
             self._adopt(fresh)
             return self._push(arrows, order, given, started)
-        except Exception:
+        except BaseException:
             self._go_back(*before)
             raise
 
@@ -182,14 +198,29 @@ class StreamJoin:
     ) -> Result:
         sequence = None if order is None else self._sequence(order, arrows)
         outcome = self._core.push(arrows, sequence, given[0] if given else 0)
-        self._pushes += 1
-        return self._result(outcome, started)
+        return self._give(outcome, 1, started)
 
-    def _place(self, name: str) -> int:
+    def _give(self, outcome: Outcome, pushes: int, started: float) -> Result:
+        """Where a push begins to count: all that can fail comes before ``commit``; what follows it only adds numbers."""
+        result, tally = self._result(outcome), self._pushed
+        late = self._late_in(result) if result.late else (0, 0)
+        now = time.perf_counter()
+        self._core.commit()
+        tally.pushes += pushes
+        tally.results += result.count
+        tally.seconds += now - started
+        tally.late = tally.late[0] + late[0], tally.late[1] + late[1]
+        return result
+
+    def _late_in(self, result: Result) -> tuple[int, int]:
+        left, right = (result.late[name].num_rows if name in result.late else 0 for name in self.streams)
+        return left, right
+
+    def _place(self, name: str, call: str = "push()") -> int:
         place = self._places.get(name)
         if place is None:
             raise OptionError(
-                f"push() takes the streams {self.streams[0]!r} and {self.streams[1]!r}, and order=; got {name!r}"
+                f"{call} takes the streams {self.streams[0]!r} and {self.streams[1]!r}; got {name!r}"
             )
         return place
 
@@ -230,14 +261,68 @@ class StreamJoin:
             codes.append(values)
         return codes
 
+    def advance(self, clocks: Mapping[str, Any] | None = None, /, **times: Any) -> Result:
+        """Move the clock of a stream that has no rows to push, and get the results that waited for it.
+
+        ``join.advance(q="2024-05-01 12:00:05")`` says that stream q has come to that time: just as a row of q with that time would,
+        it moves the watermark (by the stream's own ``lateness`` less), so that rows which can no longer match are emitted and
+        forgotten. A time before the clock changes nothing. A row of q that comes later and is older than the watermark is late.
+        The streams must have a ``Range`` window, and both schemas must be known: give ``schemas=`` if a stream may not begin at all.
+        """
+        started = time.perf_counter()
+        if clocks is not None:
+            times = {**clocks, **times}
+        with self._lock:
+            if self._finished or self._closed:
+                raise self._ended("advance()")
+            codes: list[int | None] = [None, None]
+            for name, value in times.items():
+                k = self._place(name, "advance()")
+                codes[k] = self._time_code(k, name, value)
+            try:
+                return self._give(self._core.advance(codes), 0, started)
+            except BaseException:
+                self._core.take_back()
+                raise
+
+    def _time_code(self, k: int, stream: str, value: Any) -> int:
+        """A time of stream k as its time column would hold it, as a code."""
+        window, axis = self.windows[stream], self._core.arrivals.axis
+        if not isinstance(window, Range):
+            raise OptionError(
+                f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
+            )
+        schema = self._schemas[k]
+        if not self._bound or axis is None or schema is None:
+            unknown = [name for name, one in zip(self.streams, self._schemas, strict=True) if one is None]
+            raise StateError(
+                f"advance() needs the schemas of both streams; that of {' and '.join(map(repr, unknown))} is not known yet; give "
+                "schemas= when the join is made, or push a batch first"
+            )
+        field = schema.field(window.time)
+        if isinstance(value, str) and pa.types.is_temporal(field.type):
+            try:
+                value = pa.scalar(value).cast(field.type)
+            except pa.ArrowException as error:
+                raise OptionError(
+                    f"advance({stream}=...) must be a time of type {field.type}; got {value!r}: {error}"
+                ) from error
+        batch = to_batch({window.time: [value]}, stream, pa.schema([field]))
+        return int(axis.codes(k, batch)[0])
+
     def finish(self) -> Result:
         """End the streams: rows that still wait for a partner are emitted, and the state is given back."""
         started = time.perf_counter()
-        if self._finished:
-            raise StateError("finish() must be called once; got a second call")
-        outcome = self._core.finish()
-        self._finished = True
-        return self._result(outcome, started)
+        with self._lock:
+            if self._finished:
+                raise StateError("finish() must be called once; got a second call")
+            try:
+                result = self._give(self._core.finish(), 0, started)
+            except BaseException:
+                self._core.take_back()
+                raise
+            self._finished = True
+            return result
 
     def results(self) -> Iterator[Result]:
         """Results as they leave, block by block, while another thread pushes; ends after ``finish()``.
@@ -251,12 +336,23 @@ class StreamJoin:
                 "flow='split_join', for instance"
             )
         blocks = leaving(core)
-        return (self._result(outcome, time.perf_counter()) for outcome in blocks)
+        return (self._take(outcome) for outcome in blocks)
+
+    def _take(self, outcome: Outcome) -> Result:
+        result, taken = self._result(outcome), self._taken
+        left, right = self._late_in(result)
+        taken.results += result.count
+        taken.late = taken.late[0] + left, taken.late[1] + right
+        return result
 
     def close(self) -> None:
         """End the threads of a flow; rows that are on their way are lost. Always returns. A closed join can still be saved."""
         self._closed = True
-        self._core.close()
+        if isinstance(self._core, FlowCore):  # wakes a producer that waits for room, and has the lock
+            self._core.close()
+        else:
+            with self._lock:
+                self._core.close()
 
     def __enter__(self) -> "StreamJoin":
         return self
@@ -322,51 +418,60 @@ class StreamJoin:
 
     # ---- results out --------------------------------------------------------------------------------------------
 
-    def _result(self, outcome: Outcome, started: float) -> Result:
-        late = {}
-        for k, batch in outcome.late.items():
-            self._late[k] += batch.num_rows
-            late[self.streams[k]] = batch
+    def _result(self, outcome: Outcome) -> Result:
+        late = {self.streams[k]: batch for k, batch in outcome.late.items()}
         missing = {self.streams[k]: rows for k, rows in outcome.missing.items()}
-        result = Result(self._gatherer, outcome.matches, outcome.chunks, late, outcome.punctuations, missing)
-        self._results += result.count
-        self._seconds += time.perf_counter() - started
-        return result
+        return Result(self._gatherer, outcome.matches, outcome.chunks, late, outcome.punctuations, missing)
 
     def explain(self) -> str:
         """How the join finds its pairs: condition, driver, index, windows, sub-windows, what is checked when."""
-        return explain(self._core, self.options)
+        with self._looking:
+            return explain(self._core, self.options)
 
     def stats(self) -> dict[str, Any]:
         """Rows, bytes, sub-windows, late rows and rates, as of now."""
+        with self._looking:
+            return self._stats()
+
+    def _stats(self) -> dict[str, Any]:
+        late, results, pushes, seconds = self._counters()
         arrivals, streams = self._core.arrivals, {}
         for k, name in enumerate(self.streams):
             chain, payload = self._core.chains[k], self._core.payload[k]
             index_bytes, payload_bytes = self._core.index_bytes(k), 0 if payload is None else payload.nbytes
             streams[name] = {
-                "rows": chain.rows, "arrived": int(arrivals.counts[k]), "late": self._late[k], "subwindows": len(chain.subwindows),
+                "rows": chain.rows, "arrived": int(arrivals.counts[k]), "late": late[k], "subwindows": len(chain.subwindows),
                 "indexes": self._core.indexes(k),
                 "index_bytes": index_bytes, "payload_bytes": payload_bytes, "bytes": index_bytes + payload_bytes,
             }  # fmt: skip
         arrived = int(arrivals.counts.sum())
         axis, watermark = arrivals.axis, arrivals.watermark
         return {
-            "streams": streams, "results": self._results, "pushes": self._pushes, "seconds": self._seconds,
-            "rows_per_second": arrived / self._seconds if self._seconds else 0.0,
+            "streams": streams, "results": results, "pushes": pushes, "seconds": seconds,
+            "rows_per_second": arrived / seconds if seconds else 0.0,
             "watermark": None if axis is None or watermark == BOTTOM else axis.value(watermark),
         }  # fmt: skip
+
+    def _counters(self) -> tuple[list[int], int, int, float]:
+        pushed, taken = self._pushed, self._taken
+        late = [one + two for one, two in zip(pushed.late, taken.late, strict=True)]
+        return late, pushed.results + taken.results, pushed.pushes, pushed.seconds
 
     # ---- state --------------------------------------------------------------------------------------------------
 
     def save(self, directory: str | PathLike[str]) -> None:
         """Write the whole state to a directory; ``StreamJoin.load`` goes on from there, exactly."""
+        with self._lock:
+            self._save(directory)
+
+    def _save(self, directory: str | PathLike[str]) -> None:
         self._core.settled()
         header = {
             "options": self.options,
             "windows": {name: window_to_json(window) for name, window in self.windows.items()},
             "schemas": [schema_to_json(schema) for schema in self._schemas],
             "core": snapshot(self._core),
-            "counters": [self._late, self._results, self._pushes, self._seconds, self._finished],
+            "counters": [*self._counters(), self._finished],
         }
         write_state(
             directory, header, {self.streams[k]: table for k, table in stored_rows(self._core).items()}
@@ -382,7 +487,8 @@ class StreamJoin:
         restore(
             join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
         )
-        join._late, join._results, join._pushes, join._seconds, join._finished = header["counters"]
+        late, results, pushes, seconds, join._finished = header["counters"]
+        join._pushed = Tally((late[0], late[1]), results, pushes, seconds)
         return join
 
 

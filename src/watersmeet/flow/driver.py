@@ -263,7 +263,7 @@ class FlowCore(Ledger):
             if not self.replans or self.condition is None or self.pending:
                 return
             if int(min(self.arrivals.counts)) >= self.replans[0]:
-                self.replans.pop(0)
+                self.replans = self.replans[1:]
                 self.make_plan(self._shares())
 
     def _loads(self, order: np.ndarray | None, first: int) -> Iterator[Load]:
@@ -338,7 +338,9 @@ class FlowCore(Ledger):
     def forget_all(self) -> Outcome:
         """The streams have ended, and all results have left but of rows that have found nobody."""
         self.finished = True
-        return super().finish()
+        outcome = super().finish()
+        self.commit()
+        return outcome
 
     # ---- what the outside may ask --------------------------------------------------------------------------------
 

@@ -132,10 +132,12 @@ class Ledger(JoinCore):
         if how.name != "inner":
             columns = matches.columns()
             if how.semi is not None:
-                matches = Matches([alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi]))])
+                matches = Matches(
+                    [alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi], self.journal))]
+                )
             else:
                 for k in how.unmatched:
-                    note_matches(self.chains[k], columns[k])
+                    note_matches(self.chains[k], columns[k], self.journal)
                 matches = Matches([columns] if how.pairs else [])
         outcome = Outcome(matches, late, self.chunks())
         outcome.punctuations = Punctuations.joined(self.streams, gathered.marks)
@@ -149,7 +151,7 @@ class Ledger(JoinCore):
         ):  # rows that are over may still have to meet others: what counts is who has left
             gone = [(min(oldest[k], int(pending.ends[k])), BOTTOM) for k in (0, 1)]
         for k in self.how.unmatched:
-            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k])))
+            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k], self.journal)))
         for k in (0, 1):
             chain, payload = self.chains[k], self.payload[k]
             if chain.subwindows and chain.expire(*gone[k]) and payload is not None:
