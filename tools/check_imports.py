@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "snapshot": ("core",),
     "explain": ("core",),
     "join": ("flow", "result", "state", "snapshot", "explain"),
-    "bench": ("join",),
+    "bench": ("join", "extras"),
     "spark": ("bench",),
     "demo": ("bench",),
     "cli": ("bench", "demo", "spark"),
@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 FENCED: dict[str, tuple[str, ...]] = {
     "sqlglot": ("expression/parse.py",),
     "numba": ("kernels/", "bench/"),
-    "typer": ("cli",),
+    "typer": ("cli/",),
     "duckdb": ("bench/",),
     "polars": ("bench/", "result.py"),
     "pandas": ("bench/",),
