@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
 from os import PathLike
 from typing import Any
 
@@ -25,6 +26,7 @@ from watersmeet.flow.stream import leaving
 from watersmeet.outer import join_type
 from watersmeet.plan import INDEXES
 from watersmeet.result import Gatherer, Result
+from watersmeet.show import join_html, join_line
 from watersmeet.snapshot import restore, snapshot, stored_rows
 from watersmeet.state import (
     read_state,
@@ -35,7 +37,7 @@ from watersmeet.state import (
     write_state,
 )
 from watersmeet.tally import Tally
-from watersmeet.window import Range, Rows, Unbounded, Window
+from watersmeet.window import Range, Window, named_windows
 
 MODES = ("pairs", "count", "ranges")
 
@@ -51,7 +53,37 @@ class StreamJoin:
     >>> result.to_arrow().to_pydict()
     {'x': [1, 9], 'a': [2, 9]}
 
-    ``windows={"r": ..., "s": ...}`` does the same as the keywords, for stream names that clash with an option.
+    The first argument is the condition: what would stand after ON in SQL, over the streams' names. Each stream is a keyword with
+    its window: ``Rows(n)``, ``Range(duration, time=, lateness=)`` or ``Unbounded()``. The options:
+
+    - ``windows``: ``{"r": ..., "s": ...}``, in place of the keywords, for stream names that clash with an option.
+    - ``how``: "inner" (default), "left", "right", "full"; "semi" and "anti" of the first stream; "right_semi" and "right_anti" of
+      the second. A row without a partner comes out once, when it can no longer find one.
+    - ``select``: a SQL select list over the streams' names, such as "r.x, s.a + 1 AS next". Default "*": all columns; those that
+      both streams have get the stream's name in front.
+    - ``index``: "auto" (default: picked for each sub-window), "scan", "hash", "bi_sort", "rap_table", "wib_tree" or "grid".
+    - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
+    - ``result``: what a result keeps: "pairs" (default), "ranges" (one record for all the neighbouring matches of a row, so the cost
+      does not grow with them) or "count" (only how many).
+    - ``schemas``: ``{"r": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it. With the
+      schemas of both streams a condition that does not fit them is refused at once.
+    - ``subwindow``: rows in a sub-window, at least 1. Default None: worked out from the windows and the batches.
+
+    How rows reach the cores and how results leave (docs/flows.md):
+
+    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake". Default None: no flow, the fastest.
+    - ``order``: the order of the results: "none" (default), "outer", "inner" or "adaptive". Needs result="pairs".
+    - ``precision``: with order "outer" or "inner": a punctuation after every so many rows, at least 1 (default: strict order).
+    - ``target_rate``, ``target_latency``: with order "adaptive", one of them: rows a second, or seconds a push. Default None.
+    - ``granularity``: most rows of a message between cores, at least 1. Default None: 8,192; 65,536 for "pan_join".
+    - ``fanout``: of the tree of "split_join", at least 2. Default None: 4.
+    - ``queue``: messages that a queue holds, at least 1. Default None: 16, or more where messages are small.
+    - ``on_core_failure``: "raise" (default) or "continue" without that core ("split_join" and "pan_join").
+    - ``collect``: with "pan_join": how long rows may wait for a batch to fill, such as "10 ms" or a number of seconds. Default None: a
+      push waits for nothing.
+
+    ``push`` lets rows arrive and gives their results; ``finish`` ends the streams; ``explain`` and ``stats`` say how it goes; ``save``
+    and ``load`` keep the state. As a context manager, the join closes itself.
     """
 
     def __init__(
@@ -78,7 +110,7 @@ class StreamJoin:
         collect: str | float | None = None,
         **streams: Window,
     ) -> None:
-        named = _named_windows(windows, streams)
+        named = named_windows(windows, streams, OPTIONS)
         self.streams = tuple(named)
         self.windows = dict(named)
         self._places = {name: k for k, name in enumerate(named)}
@@ -125,6 +157,10 @@ class StreamJoin:
     def push(self, rows: Mapping[str, Any] | None = None, /, *, order: Any = None, **batches: Any) -> Result:
         """Let rows arrive, and get every result that they complete.
 
+        A batch is Arrow data (pyarrow, polars, pandas, duckdb, anything with the Arrow PyCapsule interface) or a dict of NumPy
+        arrays or lists: ``push(r=..., s=...)``, or one stream alone. A stream's first batch fixes its columns and types. Rows that
+        come too late for their window are in ``result.late``.
+
         Within one call the rows of the streams arrive in keyword order, unless ``order`` gives the interleaving: a sequence of
         stream names, one per row, or the name of a time column to merge by. ``push({"r": ..., "s": ...})`` does the same as the
         keywords, for a stream that is called ``order``.
@@ -138,14 +174,14 @@ class StreamJoin:
             batches = {**rows, **batches}
         with self._lock:
             if self._finished or self._closed:
-                raise self._ended("a push")
+                raise self._over("a push")
             try:
                 return self._push_all(batches, order, started)
             except BaseException:
                 self._core.take_back()
                 raise
 
-    def _ended(self, what: str) -> StateError:
+    def _over(self, what: str) -> StateError:
         call = "finish()" if self._finished else "close()"
         return StateError(
             f"the join must be open to be pushed to; got {what} after {call}; make a new StreamJoin"
@@ -274,7 +310,7 @@ class StreamJoin:
             times = {**clocks, **times}
         with self._lock:
             if self._finished or self._closed:
-                raise self._ended("advance()")
+                raise self._over("advance()")
             codes: list[int | None] = [None, None]
             for name, value in times.items():
                 k = self._place(name, "advance()")
@@ -311,7 +347,10 @@ class StreamJoin:
         return int(axis.codes(k, batch)[0])
 
     def finish(self) -> Result:
-        """End the streams: rows that still wait for a partner are emitted, and the state is given back."""
+        """End the streams: rows that still wait for a partner are emitted, and the state is given back.
+
+        Called once; no push after it. An inner join without a flow needs it only to free memory.
+        """
         started = time.perf_counter()
         with self._lock:
             if self._finished:
@@ -356,6 +395,22 @@ class StreamJoin:
 
     def __enter__(self) -> "StreamJoin":
         return self
+
+    def __repr__(self) -> str:
+        with self._looking:
+            rows = [chain.rows for chain in self._core.chains]
+        held = {name: (window, rows[k]) for k, (name, window) in enumerate(self.windows.items())}
+        return join_line(held, self.options, self._counters()[1], self._ended())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the streams, their windows and what they hold."""
+        stats = self.stats()
+        counts = stats["streams"]
+        streams = {name: {"window": window, **counts[name]} for name, window in self.windows.items()}
+        return join_html(streams, self.options, stats["results"], self._ended())
+
+    def _ended(self) -> str:
+        return "finished" if self._finished else "closed" if self._closed else ""
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -424,12 +479,17 @@ class StreamJoin:
         return Result(self._gatherer, outcome.matches, outcome.chunks, late, outcome.punctuations, missing)
 
     def explain(self) -> str:
-        """How the join finds its pairs: condition, driver, index, windows, sub-windows, what is checked when."""
+        """How the join finds its pairs, in words: condition, driver, index, windows, sub-windows, what is checked when."""
         with self._looking:
             return explain(self._core, self.options)
 
     def stats(self) -> dict[str, Any]:
-        """Rows, bytes, sub-windows, late rows and rates, as of now."""
+        """Rows, bytes, sub-windows, late rows and rates, as of now.
+
+        ``streams`` has, by name: ``rows`` held, ``arrived``, ``late``, ``subwindows``, ``indexes``, ``bytes`` (of index and payload).
+        Beside it: ``results``, ``pushes``, ``seconds`` spent in pushes, ``rows_per_second``, and the ``watermark``
+        (None without time windows).
+        """
         with self._looking:
             return self._stats()
 
@@ -492,26 +552,6 @@ class StreamJoin:
         return join
 
 
-def _named_windows(windows: Mapping[str, Window] | None, streams: Mapping[str, Window]) -> dict[str, Window]:
-    named = {**(windows or {}), **streams}
-    if windows and streams:
-        raise OptionError(
-            "windows are given by windows= or by one keyword per stream; got both; use one of them"
-        )
-    if len(named) != 2:
-        raise OptionError(
-            f"a StreamJoin must have two streams, each with its window, such as r=Rows(1000), s=Rows(1000); got {len(named)}: "
-            f"{', '.join(named) or 'none'}"
-        )
-    for name, window in named.items():
-        if not isinstance(window, Rows | Range | Unbounded):
-            raise OptionError(
-                f"the window of stream {name!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {window!r}"
-                + ("" if windows else "; an unknown option is taken for a stream")
-            )
-    return named
-
-
 def _checked_options(**options: Any) -> dict[str, Any]:
     if not isinstance(options["condition"], str):
         raise OptionError(f"the condition must be SQL text; got {options['condition']!r}")
@@ -528,3 +568,8 @@ def _checked_options(**options: Any) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise OptionError(f"{name}= must be a whole number of at least 1; got {value!r}")
     return options
+
+
+OPTIONS = tuple(
+    name for name, option in signature(StreamJoin).parameters.items() if option.kind is option.KEYWORD_ONLY
+)

@@ -7,7 +7,7 @@ newest. ``precision`` relaxes either: a punctuation after every n probing rows, 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -91,8 +91,8 @@ class Punctuation(NamedTuple):
     stored: int | None = None
 
 
-class Punctuations:
-    """The marks in a result, in order; a sequence of ``Punctuation``, held as columns."""
+class Punctuations(Sequence[Punctuation]):
+    """The marks in a result, in order; a sequence of ``Punctuation``, held as columns. A slice is one too."""
 
     def __init__(
         self,
@@ -109,7 +109,14 @@ class Punctuations:
     def __len__(self) -> int:
         return int(self.side.size)
 
-    def __getitem__(self, i: int) -> Punctuation:
+    @overload
+    def __getitem__(self, i: int) -> Punctuation: ...
+    @overload
+    def __getitem__(self, i: slice) -> "Punctuations": ...
+    def __getitem__(self, i: int | slice) -> "Punctuation | Punctuations":
+        if isinstance(i, slice):
+            columns = (self.side, self.arrival, self.position, self.stored)
+            return Punctuations(self._streams, *(column[i] for column in columns))
         stored = int(self.stored[i])
         where = int(self.arrival[i]), int(self.position[i])
         return Punctuation(self._streams[int(self.side[i])], *where, None if stored < 0 else stored)
