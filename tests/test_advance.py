@@ -94,3 +94,12 @@ def test_a_finished_join_moves_no_clock() -> None:
     join.finish()
     with pytest.raises(wm.StateError, match=r"got advance\(\) after finish\(\)"):
         join.advance(q="2024-05-01")
+
+
+@pytest.mark.parametrize("how", ["left_anti", "right_semi", "right_anti"])
+def test_a_one_sided_join_gives_rows_before_the_other_stream_has_begun(how: str) -> None:
+    join = wm.StreamJoin("r.k = s.k", r=wm.Rows(1), s=wm.Rows(1), how=how, select="name")
+    kept = "r" if how.startswith("left") else "s"
+    result = join.push({kept: {"k": [1, 2], "name": ["a", "b"]}})
+    assert result.to_arrow().to_pylist() == ([{"name": "a"}] if how.endswith("anti") else [])
+    assert result.to_arrow().schema.names == ["name"]

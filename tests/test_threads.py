@@ -117,5 +117,8 @@ def test_a_join_that_is_closed_while_others_push_refuses_the_rest_in_clear_words
         join.close()
 
     together(push, push, close)
-    assert refused == ["the join must be open to be pushed to; got a push after close(); make a new StreamJoin"] * 2
+    assert (
+        refused
+        == ["the join must be open to be pushed to; got a push after close(); make a new StreamJoin"] * 2
+    )
     assert join.stats()["streams"]["r"]["arrived"] == 5000 * len(found)

@@ -50,6 +50,7 @@ class Condition:
     def __init__(self, text: str) -> None:
         self.text = text
         self._syntax = parse_condition(text)
+        self.names = self._syntax.names()
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> BoundCondition:
         """The normal form for streams with these schemas; the first stream is the left one."""

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from os import PathLike
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.arrival import interleaving
-from watersmeet.batch import to_batch
-from watersmeet.clock import BOTTOM, TimeAxis, time_domain
-from watersmeet.condition import Condition
+from watersmeet.batch import Reader, retyped
+from watersmeet.clock import BOTTOM, TimeAxis, refuse_time, time_domain
+from watersmeet.condition import BoundCondition, Condition
 from watersmeet.core import JoinCore, Outcome
 from watersmeet.errors import OptionError, SchemaError, StateError
 from watersmeet.explain import explain
@@ -23,9 +24,11 @@ from watersmeet.flow.collecting import CollectingCore
 from watersmeet.flow.driver import FlowCore
 from watersmeet.flow.options import FlowOptions, uses_flow
 from watersmeet.flow.stream import leaving
+from watersmeet.guess import bind_open
 from watersmeet.outer import join_type
 from watersmeet.plan import INDEXES
 from watersmeet.result import Gatherer, Result
+from watersmeet.schema import is_open, stored_schema
 from watersmeet.show import join_html, join_line
 from watersmeet.snapshot import restore, snapshot, stored_rows
 from watersmeet.state import (
@@ -131,7 +134,8 @@ class StreamJoin:
         self._how = join_type(how)
         self._select = Select(select)
         self._schemas: list[pa.Schema | None] = [None, None]
-        self._bound = False  # whether both schemas are known
+        self._readers = [Reader(name, None) for name in self.streams]
+        self._complete = False  # whether both schemas are known, with the type of every column
         self._gatherer = Gatherer(self.streams, self._schemas, None, result)
         self._core = self._new_core()
         # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
@@ -192,11 +196,13 @@ class StreamJoin:
         arrows: list[pa.RecordBatch | None] = [None, None]
         for name, data in batches.items():
             k = self._place(name)
-            given.append(k)
-            arrows[k] = to_batch(data, name, self._schemas[k])
-        if not self._bound:
+            batch = self._readers[k].read(data)
+            if batch is not None:
+                given.append(k)
+                arrows[k] = batch
+        if not self._complete:
             fresh = [
-                batch.schema if batch is not None and self._schemas[k] is None else None
+                None if batch is None or batch.schema == self._schemas[k] else batch.schema
                 for k, batch in enumerate(arrows)
             ]
             if fresh != [None, None]:
@@ -211,27 +217,93 @@ class StreamJoin:
         given: list[int],
         started: float,
     ) -> Result:
-        """A push that brings a schema: should it be refused, the schema is forgotten again."""
-        before = self._schemas, snapshot(self._core), stored_rows(self._core)
+        """A push that brings a schema, or types that were open: should it be refused, they are forgotten again."""
+        self._let_collected_through()
+        core = self._core
+        waiting = core.collector.together() if isinstance(core, CollectingCore) else None
+        before = self._schemas, snapshot(core), stored_rows(core), waiting
         try:
-            self._adopt(fresh)
+            self._learn(fresh, *before)
             return self._push(arrows, order, given, started)
         except BaseException:
             self._go_back(*before)
             raise
 
-    def _go_back(
-        self, schemas: list[pa.Schema | None], numbers: dict[str, Any], rows: dict[int, pa.Table]
+    def _let_collected_through(self) -> None:
+        """While a consumer takes results, it may let collected rows through at any time: they go first."""
+        core = self._core
+        if isinstance(core, FlowCore) and core.streaming:
+            if isinstance(core, CollectingCore) and core.collector.rows:
+                outcome = core.push([None, None], None, 0)
+                core.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
+            core.settled()
+
+    def _learn(
+        self,
+        fresh: Sequence[pa.Schema | None],
+        known: Sequence[pa.Schema | None],
+        numbers: dict[str, Any],
+        rows: dict[int, pa.Table],
+        waiting: Any,
     ) -> None:
-        """To a state in which not all schemas were known: as if it had been saved and loaded."""
-        self._core.begin()
-        self._schemas = [None, None]
-        self._adopt(schemas)
-        restore(self._core, numbers, rows)
+        """Take on schemas that have become known, or have got types. Stored rows get the types first.
+
+        A stream whose time column was open has no rows. It joins the axis of time last, as if it had just begun.
+        """
+        changed = [
+            old if new is None or old is None or self._timeless(k, old) else new
+            for k, (old, new) in enumerate(zip(known, fresh, strict=True))
+        ]
+        if changed != list(known):
+            self._go_back(changed, numbers, rows, waiting)
+        rest = [None if new == now else new for new, now in zip(fresh, self._schemas, strict=True)]
+        if rest != [None, None]:
+            with self._still():
+                self._adopt(rest)
+
+    def _go_back(
+        self,
+        schemas: Sequence[pa.Schema | None],
+        numbers: dict[str, Any],
+        rows: dict[int, pa.Table],
+        waiting: Any,
+    ) -> None:
+        """To a state with these schemas, as if it had been saved and loaded. The rows may have had other, open types."""
+        core = self._core
+        with self._still():
+            core.begin()
+            self._schemas = [None, None]
+            self._adopt(schemas)
+            restore(core, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
+            if isinstance(core, CollectingCore) and waiting is not None:
+                batches, order, first = waiting
+                again = [
+                    None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(batches)
+                ]
+                if any(batch is not None for batch in again):
+                    core.collector.add(again, order, first)
+
+    def _retyped(self, k: int, table: pa.Table) -> pa.Table:
+        schema, payload = self._schemas[k], self._core.payload[k]
+        assert schema is not None
+        assert payload is not None
+        return retyped(table, schema, payload.columns)
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """Nothing else moves meanwhile: a flow's consumer looks at rows, too."""
+        core = self._core
+        if not isinstance(core, FlowCore):
+            yield
+            return
+        with core.pushing, core.lock:
+            yield
 
     def _push(
         self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
     ) -> Result:
+        if not self._complete:
+            arrows = [None if self._lacks_time(k, batch) else batch for k, batch in enumerate(arrows)]
         sequence = None if order is None else self._sequence(order, arrows)
         outcome = self._core.push(arrows, sequence, given[0] if given else 0)
         return self._give(outcome, 1, started)
@@ -329,8 +401,12 @@ class StreamJoin:
                 f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
             )
         schema = self._schemas[k]
-        if not self._bound or axis is None or schema is None:
-            unknown = [name for name, one in zip(self.streams, self._schemas, strict=True) if one is None]
+        if self._core.condition is None or axis is None or schema is None:
+            unknown = [
+                name
+                for k, (name, one) in enumerate(zip(self.streams, self._schemas, strict=True))
+                if one is None or self._timeless(k, one)
+            ]
             raise StateError(
                 f"advance() needs the schemas of both streams; that of {' and '.join(map(repr, unknown))} is not known yet; give "
                 "schemas= when the join is made, or push a batch first"
@@ -343,7 +419,9 @@ class StreamJoin:
                 raise OptionError(
                     f"advance({stream}=...) must be a time of type {field.type}; got {value!r}: {error}"
                 ) from error
-        batch = to_batch({window.time: [value]}, stream, pa.schema([field]))
+        one = pa.array([value], value.type) if isinstance(value, pa.Scalar) else [value]
+        batch = Reader(stream, pa.schema([field])).read({window.time: one})
+        assert batch is not None
         return int(axis.codes(k, batch)[0])
 
     def finish(self) -> Result:
@@ -425,13 +503,12 @@ class StreamJoin:
                     f"schemas= must name the streams {', '.join(map(repr, self.streams))}; got {name!r}"
                 )
             try:
-                listed[self.streams.index(name)] = (
-                    schema if isinstance(schema, pa.Schema) else pa.schema(schema)
-                )
+                arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
             except (TypeError, ValueError, pa.ArrowException) as error:
                 raise SchemaError(
                     f"the schema of stream {name!r} must be an Arrow schema; got {schema!r}: {error}"
                 ) from error
+            listed[self.streams.index(name)] = stored_schema(arrow, name)
         return listed
 
     def _adopt(self, fresh: Sequence[pa.Schema | None]) -> None:
@@ -439,24 +516,62 @@ class StreamJoin:
         schemas = [new if new is not None else old for new, old in zip(fresh, self._schemas, strict=True)]
         windows = list(self.windows.values())
         axis = None
+        known = [
+            None if schema is None or self._timeless(k, schema) else schema
+            for k, schema in enumerate(schemas)
+        ]
         if any(
             isinstance(window, Range) and schema is not None
-            for window, schema in zip(windows, schemas, strict=True)
+            for window, schema in zip(windows, known, strict=True)
         ):
-            axis = TimeAxis(self.streams, windows, schemas)
+            axis = TimeAxis(self.streams, windows, known)
         bound = select = None
-        if schemas[0] is not None and schemas[1] is not None:
-            both = dict(zip(self.streams, schemas, strict=True))
-            bound = self._condition.bind(both)
-            select = self._select.bind(
-                both, list(self.streams) if self._how.one_sided is None else [self._kept_stream()]
-            )
+        types = {name: schema for name, schema in zip(self.streams, known, strict=True) if schema is not None}
+        if len(types) == len(self.streams):
+            bound = bind_open(self._condition.bind, types, self._condition.names)
+        shown = list(self.streams) if self._how.one_sided is None else [self._kept_stream()]
+        if types.keys() >= set(shown):  # a semi or anti join gives rows before the other stream has begun
+            select = bind_open(lambda types: self._select.bind(types, shown), types, self._select.names)
         self._core.open(fresh, axis)
         self._schemas = schemas
         self._gatherer = Gatherer(self.streams, schemas, select, self.options["result"])
-        self._bound = bound is not None
+        self._readers = [Reader(name, schema) for name, schema in zip(self.streams, schemas, strict=True)]
+        self._complete = bound is not None and not any(
+            is_open(kind) for schema in known if schema is not None for kind in schema.types
+        )
         if bound is not None and select is not None:
-            self._core.bind(bound, [self._needed(k, bound.columns, select.columns) for k in (0, 1)])
+            self._bind(bound, [self._needed(k, bound.columns, select.columns) for k in (0, 1)])
+
+    def _bind(self, condition: BoundCondition, columns: Sequence[Sequence[str]]) -> None:
+        """Let the core join. An index that needs types which are still open has to wait for them."""
+        core = self._core
+        core.index = self.options["index"]
+        try:
+            core.bind(condition, columns)
+        except OptionError:
+            named = (field for schema in self._schemas if schema is not None for field in schema)
+            if not any(
+                is_open(field.type) and field.name.lower() in self._condition.names for field in named
+            ):
+                raise
+            core.index = "auto"
+            core.bind(condition, columns)
+
+    def _timeless(self, k: int, schema: pa.Schema) -> bool:
+        """Whether the stream's time column is open. No row can have come: a row without a time is refused."""
+        window = self.windows[self.streams[k]]
+        place = schema.get_field_index(window.time) if isinstance(window, Range) else -1
+        return place >= 0 and is_open(schema.field(place).type)
+
+    def _lacks_time(self, k: int, batch: pa.RecordBatch | None) -> bool:
+        """Whether the batch is of a stream whose time column is open; then it must be empty."""
+        schema, window = self._schemas[k], self.windows[self.streams[k]]
+        if batch is None or schema is None or not self._timeless(k, schema):
+            return False
+        if batch.num_rows:
+            assert isinstance(window, Range)
+            raise refuse_time(window.time, self.streams[k], "null", 0)
+        return True
 
     def _kept_stream(self) -> str:
         assert self._how.one_sided is not None
@@ -467,6 +582,11 @@ class StreamJoin:
         stream, window, schema = self.streams[k], self.windows[self.streams[k]], self._schemas[k]
         assert schema is not None
         needed = {name for use in uses for name in use.get(stream, ())}
+        if (
+            not self._complete
+        ):  # an open column binds as NULL, and others that are needed later may have gone with it
+            named = self._condition.names | self._select.names
+            needed |= {name for name in schema.names if "*" in named or name.lower() in named}
         if isinstance(window, Range):
             needed.add(window.time)
         return [name for name in schema.names if name in needed] or schema.names[:1]

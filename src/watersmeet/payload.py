@@ -82,7 +82,10 @@ class Payload:
             batches = self.chunks.batches
             newest = batches[-FANOUT:]
             if len(newest) == FANOUT and all(batch.num_rows < limit for batch in newest):
-                merged = [*batches[:-FANOUT], pa.concat_batches(newest)]
+                try:
+                    merged = [*batches[:-FANOUT], pa.concat_batches(newest)]
+                except pa.ArrowInvalid:  # more text than one array has room for: chunks may stay as they are
+                    return
                 self.chunks = Chunks(merged, self.chunks.firsts[: len(merged)])
 
     def drop_before(self, arrival: int) -> None:

@@ -15,9 +15,8 @@ from watersmeet.core import JoinCore
 from watersmeet.index.base import Index
 from watersmeet.index.grid import Grid
 from watersmeet.prepare import bare_block
-
-DONE = "__done"  # the column of flags in a saved state
-EXTRA = "__extra_"  # beginning of the names of further columns that are not the user's
+from watersmeet.schema import DONE as DONE
+from watersmeet.schema import EXTRA as EXTRA
 
 
 def snapshot(core: JoinCore) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Select:
     def __init__(self, text: str = "*") -> None:
         self.text = text
         self._items = parse_select(text)
+        self.names: set[str] = set().union(*(item.names() for item in self._items))
 
     def bind(self, schemas: Mapping[str, pa.Schema], streams: Sequence[str] | None = None) -> BoundSelect:
         """The list for streams with these schemas; ``*`` takes the streams in the order given."""
