@@ -60,13 +60,19 @@ class Output:
             yield
         except BrokenPipeError:  # whoever read our output has had enough: no mistake
             raise
-        except (OSError, pa.ArrowException, ValueError) as error:
-            what = "standard output" if self.to_stdout else repr(self._path)
+        except OSError as error:
+            raise OptionError(
+                f"rows must be written; got {error} at {self._name()}; choose another place"
+            ) from error
+        except (pa.ArrowException, ValueError) as error:
             held = ", ".join(f"{field.name} {field.type}" for field in self._schema)
             raise OptionError(
-                f"results must be writable as {self._kind}; got {what}, columns {held}: {error}; "
-                "choose another place or format, or other columns by --select"
+                f"rows must be writable as {self._kind}; got columns {held} for {self._name()}: {error}; "
+                "choose another format, or other columns by --select"
             ) from error
+
+    def _name(self) -> str:
+        return "standard output" if self.to_stdout else repr(self._path)
 
     def __enter__(self) -> "Output":
         return self

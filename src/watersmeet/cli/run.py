@@ -16,6 +16,7 @@ from watersmeet.cli.outputs import STDOUT, Output, beside
 from watersmeet.cli.terminal import errors, say, warn
 from watersmeet.cli.texts import schema_of
 from watersmeet.errors import OptionError
+from watersmeet.show import counted
 
 if TYPE_CHECKING:
     from watersmeet.join import StreamJoin
@@ -106,7 +107,7 @@ def run(
             out.open(schemas[stream])
         _join_all(join, inputs, order, results, late_to)
     for stream, out in late_to.items():
-        say(f"{out.rows:,} late rows of {stream}: {beside(late or '', stream)}")
+        say(f"{counted(out.rows, 'late row')} of {stream}: {beside(late or '', stream)}")
 
 
 def _open_inputs(
@@ -189,4 +190,12 @@ def _progress(results: Output) -> Iterator[Any]:
     from rich.text import Text
 
     with errors.status("reading ...") as status:
-        yield lambda join, rows, spent: status.update(Text(_so_far(join, rows, spent)))
+        shown = -1.0
+
+        def show(join: "StreamJoin", rows: int, spent: float) -> None:
+            nonlocal shown
+            if spent - shown >= 0.1:  # seconds: small pushes are many
+                status.update(Text(_so_far(join, rows, spent)))
+                shown = spent
+
+        yield show
