@@ -213,6 +213,8 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(
     assert "a folder; give a file's name" in refused(*streams, "-o", tmp_path)
     assert "must end in .parquet, .csv" in refused(*streams, "-o", tmp_path / "out.xml")
     assert "another file than the inputs" in refused(*streams, "-o", files[1])
+    same = ["-o", tmp_path / "late.s.csv", "--late", tmp_path / "late.csv"]
+    assert "another file than the inputs and other outputs" in refused(*streams, *timed, *same)
     assert "no folder" in refused(*streams, *timed, "--late", tmp_path / "nowhere" / "late.csv")
     assert "range: window" in refused(*streams, "--late", tmp_path / "late.csv")
     assert "--late must be a file; got -" in refused(*streams, *timed, "--late", "-")
@@ -255,7 +257,10 @@ def test_bad_files_are_one_message(
     shown = refused("--r", path, "--s", files[1], "-o", out)
     assert message.format(path) in shown
     assert str(path) in shown
-    assert not out.exists()  # what there is of it says that it is not whole
+    assert not out.exists()
+    begun = content.endswith((b"oops\n", b'"oops"}\n'))
+    assert ("what was written until then" in shown) == begun
+    assert Path(f"{out}.partial").exists() == begun
 
 
 def test_an_empty_folder_and_a_full_disk_are_one_message(
