@@ -7,10 +7,8 @@ import pytest
 
 import watersmeet as wm
 
-WINDOWS = {
-    "inner": 1,
-    "left": 2,
-}  # how many of the first join's longest windows its rows may be late, beside its lateness
+# How many of the first join's longest windows its rows may be late, beside its lateness.
+WINDOWS = {"inner": 1, "left": 2}
 
 
 def disordered(random: np.random.Generator, lateness: int) -> dict[str, np.ndarray]:
@@ -50,12 +48,13 @@ def test_nothing_of_a_chain_is_late_with_the_lateness_that_the_docs_give(how: st
         assert not found.late
         return found.count
 
-    count, at = 0, dict.fromkeys("ops", 0)
-    while left := [stream for stream in "ops" if at[stream] < len(rows[stream]["k"])]:
+    second.push(s=rows["s"])  # s is far ahead, so that nothing but q itself holds the second watermark back
+    count, at = 0, dict.fromkeys("op", 0)
+    while left := [stream for stream in "op" if at[stream] < len(rows[stream]["k"])]:
         stream, size = random.choice(left), int(random.integers(1, 60))
         batch = {name: values[at[stream] : at[stream] + size] for name, values in rows[stream].items()}
         at[stream] += size
-        count += second.push(s=batch).count if stream == "s" else onward(first.push({stream: batch}))
+        count += onward(first.push({stream: batch}))
     count += onward(first.finish()) + second.finish().count
 
     o, p, s = (pa.table(rows[stream]) for stream in "ops")  # noqa: RUF059

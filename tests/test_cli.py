@@ -125,6 +125,7 @@ def test_run_prints_csv_and_reads_a_stream_from_stdin(files: tuple[Path, Path]) 
             "readable file; got 'nowhere.csv'",
         ),
         (["run", "r.x = s.a", "--r", "nowhere.txt", "--s", "nowhere.csv"], "must end in .parquet"),
+        (["explain", "r.x = s.a", "--r", "nowhere.csv", "--s", "a:int64"], "there is no such file"),
         (["run", "r.x = s.a", "--r", "-", "--s", "-"], "standard input can be one stream"),
         (
             ["run", "r.x = s.a", "--r", "-", "--s", "a.csv", "--format", "[us]"],

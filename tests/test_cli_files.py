@@ -169,7 +169,7 @@ def test_late_rows_are_written_whole_for_each_stream_that_can_have_any(
     assert (tmp_path / "late.s.csv").read_text() == '"ts","a"\n'
     shown = capsys.readouterr().err
     assert "7 rows joined, 4 results, 1 late" in shown
-    assert f"1 late rows of r: {tmp_path / 'late.r.csv'}" in shown
+    assert f"1 late row of r: {tmp_path / 'late.r.csv'}" in shown
     windows[3] = "unbounded"
     command(
         "run", "r.x = s.a", *streams, *windows, "--late", tmp_path / "one.csv.gz", "-o", tmp_path / "out.csv"
@@ -213,6 +213,8 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(
     assert "a folder; give a file's name" in refused(*streams, "-o", tmp_path)
     assert "must end in .parquet, .csv" in refused(*streams, "-o", tmp_path / "out.xml")
     assert "another file than the inputs" in refused(*streams, "-o", files[1])
+    same = ["-o", tmp_path / "late.s.csv", "--late", tmp_path / "late.csv"]
+    assert "another file than the inputs and other outputs" in refused(*streams, *timed, *same)
     assert "no folder" in refused(*streams, *timed, "--late", tmp_path / "nowhere" / "late.csv")
     assert "range: window" in refused(*streams, "--late", tmp_path / "late.csv")
     assert "--late must be a file; got -" in refused(*streams, *timed, "--late", "-")
@@ -227,7 +229,7 @@ def test_columns_that_a_format_cannot_hold_are_refused_before_the_work(
     pyarrow.parquet.write_table(pa.table({"a": [1], "l[us]": [[1]]}), lists)
     (tmp_path / "old.csv").write_text("older results")
     shown = refused("--r", files[0], "--s", lists, "-o", tmp_path / "old.csv")
-    assert "writable as csv" in shown
+    assert "rows must be writable as csv" in shown
     assert "l[us] list<element: int64>" in shown
     assert (tmp_path / "old.csv").read_text() == "older results"
     assert not list(tmp_path.glob("*.partial"))
@@ -255,7 +257,20 @@ def test_bad_files_are_one_message(
     shown = refused("--r", path, "--s", files[1], "-o", out)
     assert message.format(path) in shown
     assert str(path) in shown
-    assert not out.exists()  # what there is of it says that it is not whole
+    assert not out.exists()
+    begun = content.endswith((b"oops\n", b'"oops"}\n'))
+    assert ("what was written until then" in shown) == begun
+    assert Path(f"{out}.partial").exists() == begun
+
+
+def test_an_empty_folder_and_a_full_disk_are_one_message(
+    files: tuple[Path, Path], tmp_path: Path, refused: Any
+) -> None:
+    (tmp_path / "none.parquet").mkdir()
+    assert "is it an empty folder?" in refused("--r", tmp_path / "none.parquet", "--s", files[1])
+    if Path("/dev/full").exists():
+        shown = refused("--r", files[0], "--s", files[1], "-o", "/dev/full", "--output-format", "csv")
+        assert "No space left on device at '/dev/full'; choose another place" in shown
 
 
 def test_types_can_be_given_where_the_first_rows_mislead(

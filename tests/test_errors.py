@@ -77,6 +77,7 @@ def test_a_window_that_makes_no_sense_is_refused_when_it_is_made(
         ({"r": 10}, "r.*Rows.*got 10"),
         ({"t": wm.Rows(1)}, "two streams"),
         ({"windows": {"r": wm.Rows(1), "s": wm.Rows(1)}}, "windows"),
+        ({"windows": [wm.Rows(1), wm.Rows(1)]}, "windows= must be a dict from stream to window"),
         ({"howw": "left"}, r"StreamJoin has no option 'howw'; did you mean 'how'\?"),
         ({"r": 5, "s": 5, "cors": 2}, r"no option 'cors'; did you mean 'cores'\?"),
         ({"speed": "fast"}, "no option 'speed'; its options are windows, how, select"),

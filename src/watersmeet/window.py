@@ -103,6 +103,10 @@ def named_windows(
     windows: Mapping[str, Window] | None, streams: Mapping[str, Window], options: Sequence[str]
 ) -> dict[str, Window]:
     """The two streams' windows by name, from ``windows=`` or from keywords; ``options`` are the names that are no streams."""
+    if windows is not None and not isinstance(windows, Mapping):
+        raise OptionError(
+            f"windows= must be a dict from stream to window, such as {{'r': Rows(1000), 's': Rows(1000)}}; got {windows!r}"
+        )
     named = {**(windows or {}), **streams}
     if windows and streams:
         raise OptionError(

@@ -8,9 +8,12 @@ import typer
 
 from watersmeet.cli import options
 from watersmeet.cli.bench import bench
+from watersmeet.cli.formats import end_of
+from watersmeet.cli.inputs import open_input
 from watersmeet.cli.places import may_write
 from watersmeet.cli.run import run
 from watersmeet.cli.terminal import fail, warn
+from watersmeet.cli.texts import schema_of
 from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.extras import need
 
@@ -106,11 +109,8 @@ def explain(
     cores: options.Cores = 1,
 ) -> None:
     """Show how a condition is joined: normal form, driving index, what is left to check."""
-    from watersmeet.cli.inputs import open_input
-    from watersmeet.cli.texts import schema_of
-
     schemas = {
-        stream: open_input(text, 1).schema if Path(text).exists() else schema_of(text)
+        stream: open_input(text, 1).schema if end_of(text) else schema_of(text)
         for stream, text in (("r", r), ("s", s))
     }
     windows = options.windows(window_r, window_s)

@@ -45,6 +45,10 @@ def open_input(path: str, batch: int, given: str | None = None, types: "pa.Schem
     with _readable(path, kind):
         reader = _reader(path, kind, batch, types)
         schema = reader.schema
+        if not schema.names:
+            raise OptionError(
+                f"an input must have columns; got {path!r}, which has none: is it an empty folder?"
+            )
         _check_types(path, schema, types)
     return Input(schema, _cut(path, kind, reader, batch))
 

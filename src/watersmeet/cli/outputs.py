@@ -23,18 +23,20 @@ STDOUT = "-"
 
 
 class Output:
-    """Rows to a file, or to standard output (``-``), in the format that its name or ``given`` tells."""
+    """Rows to a file, or to standard output (``-``), in the format that its name or ``given`` tells.
 
-    def __init__(self, path: str, given: str | None, inputs: Sequence[str] = ()) -> None:
+    ``others``: files that it must not be, since they are read or written at the same time.
+    """
+
+    def __init__(self, path: str, given: str | None, others: Sequence[str] = ()) -> None:
         self._path, self.rows, self.to_stdout = path, 0, path == STDOUT
         self._writer: Any = None
         if self.to_stdout:
             self._kind = checked_format(given, "--output-format") or "csv"
         else:
-            _check_place(Path(path), inputs)
+            _check_place(Path(path), others)
             self._kind = format_of("an output file", path, given, "--output-format")
-        special = self.to_stdout or (Path(path).exists() and not Path(path).is_file())  # a pipe, a device
-        self._place = path if special else f"{path}.partial"
+        self._place = path if self.to_stdout or _special(Path(path)) else f"{path}.partial"
 
     def open(self, schema: "pa.Schema") -> None:
         """Create the file; refuse columns that the format cannot hold."""
@@ -60,13 +62,19 @@ class Output:
             yield
         except BrokenPipeError:  # whoever read our output has had enough: no mistake
             raise
-        except (OSError, pa.ArrowException, ValueError) as error:
-            what = "standard output" if self.to_stdout else repr(self._path)
+        except OSError as error:
+            raise OptionError(
+                f"rows must be written; got {error} at {self._name()}; choose another place"
+            ) from error
+        except (pa.ArrowException, ValueError) as error:
             held = ", ".join(f"{field.name} {field.type}" for field in self._schema)
             raise OptionError(
-                f"results must be writable as {self._kind}; got {what}, columns {held}: {error}; "
-                "choose another place or format, or other columns by --select"
+                f"rows must be writable as {self._kind}; got columns {held} for {self._name()}: {error}; "
+                "choose another format, or other columns by --select"
             ) from error
+
+    def _name(self) -> str:
+        return "standard output" if self.to_stdout else repr(self._path)
 
     def __enter__(self) -> "Output":
         return self
@@ -91,7 +99,7 @@ def beside(path: str, stream: str) -> str:
     return f"{path[: len(path) - len(end)]}.{stream}{end}"
 
 
-def _check_place(path: Path, inputs: Sequence[str]) -> None:
+def _check_place(path: Path, others: Sequence[str]) -> None:
     if path.is_dir():
         raise OptionError(f"an output must be a file; got {str(path)!r}, a folder; give a file's name in it")
     if not path.parent.is_dir():
@@ -99,15 +107,19 @@ def _check_place(path: Path, inputs: Sequence[str]) -> None:
             f"an output's folder must exist; got {str(path)!r}, and there is no folder {str(path.parent)!r}; "
             f"do: mkdir -p {path.parent}"
         )
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not os.access(path if _special(path) else path.parent, os.W_OK):
         raise OptionError(
             f"an output must be in a place that you may write to; got {str(path)!r}; choose another"
         )
-    for other in inputs:
-        if path.exists() and Path(other).exists() and path.samefile(other):
-            raise OptionError(
-                f"an output must be another file than the inputs; got {str(path)!r}; choose another"
-            )
+    if path.resolve() in [Path(other).resolve() for other in others]:
+        raise OptionError(
+            f"an output must be another file than the inputs and other outputs; got {str(path)!r}; choose another"
+        )
+
+
+def _special(path: Path) -> bool:
+    """A pipe or a device: written as it is, as it cannot be replaced by a file."""
+    return path.exists() and not path.is_file()
 
 
 def _writer(path: str, kind: str, schema: "pa.Schema") -> Any:

@@ -16,6 +16,7 @@ from watersmeet.cli.outputs import STDOUT, Output, beside
 from watersmeet.cli.terminal import errors, say, warn
 from watersmeet.cli.texts import schema_of
 from watersmeet.errors import OptionError
+from watersmeet.show import counted
 
 if TYPE_CHECKING:
     from watersmeet.join import StreamJoin
@@ -90,7 +91,7 @@ def run(
     """
     windows = options.windows(window_r, window_s)
     results = Output(output, output_format, (r, s))
-    late_to = _late_outputs(late, output_format, windows, (r, s))
+    late_to = _late_outputs(late, output_format, windows, (r, s, output))
     inputs = _open_inputs({"r": (r, types_r), "s": (s, types_s)}, batch, format)
     schemas = {stream: source.schema for stream, source in inputs.items()}
     if order is not None:
@@ -106,7 +107,7 @@ def run(
             out.open(schemas[stream])
         _join_all(join, inputs, order, results, late_to)
     for stream, out in late_to.items():
-        say(f"{out.rows:,} late rows of {stream}: {beside(late or '', stream)}")
+        say(f"{counted(out.rows, 'late row')} of {stream}: {beside(late or '', stream)}")
 
 
 def _open_inputs(
@@ -121,7 +122,7 @@ def _open_inputs(
 
 
 def _late_outputs(
-    late: str | None, output_format: str | None, windows: Mapping[str, Any], inputs: tuple[str, str]
+    late: str | None, output_format: str | None, windows: Mapping[str, Any], others: tuple[str, ...]
 ) -> dict[str, Output]:
     from watersmeet.window import Range
 
@@ -136,11 +137,14 @@ def _late_outputs(
         raise OptionError(
             "--late must be a file; got -, which is standard output; give a name such as late.csv"
         )
-    return {stream: Output(beside(late, stream), output_format, inputs) for stream in timed}
+    return {stream: Output(beside(late, stream), output_format, others) for stream in timed}
 
 
 def _warn_of_arrival_order(windows: Mapping[str, Any]) -> None:
-    """Without --order files arrive in turns of --batch rows. Two range or two unbounded windows give the same result anyway."""
+    """Without --order files arrive in turns of --batch rows.
+
+    Two unbounded windows give the same result anyway, and so do two range windows, but for rows that come too late.
+    """
     from watersmeet.window import Rows
 
     kinds = {type(window) for window in windows.values()}
@@ -189,4 +193,12 @@ def _progress(results: Output) -> Iterator[Any]:
     from rich.text import Text
 
     with errors.status("reading ...") as status:
-        yield lambda join, rows, spent: status.update(Text(_so_far(join, rows, spent)))
+        shown = -1.0
+
+        def show(join: "StreamJoin", rows: int, spent: float) -> None:
+            nonlocal shown
+            if spent - shown >= 0.1:  # seconds: small pushes are many
+                status.update(Text(_so_far(join, rows, spent)))
+                shown = spent
+
+        yield show
