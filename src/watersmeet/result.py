@@ -33,6 +33,8 @@ class Gatherer:
     def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
         """The select list's columns for the pairs with these (left, right) arrival numbers."""
         select = self.select
+        if select is None and not arrivals[0].size:  # no rows, of columns that nobody can name yet
+            return pa.RecordBatch.from_struct_array(pa.array([], pa.struct([])))
         if select is None:
             missing = [
                 name for name, schema in zip(self.streams, self.schemas, strict=True) if schema is None
@@ -148,7 +150,10 @@ class Result:
         return listed
 
     def to_arrow(self) -> pa.Table:
-        """The result rows, with the columns of ``select=``; gathered on the first call."""
+        """The result rows, with the columns of ``select=``; gathered on the first call.
+
+        While the schema of a stream is not known, a table without rows has no columns either: ``schemas=`` makes them known.
+        """
         return pa.Table.from_batches([self._gathered()])
 
     def _gathered(self) -> pa.RecordBatch:
