@@ -96,6 +96,8 @@ class StreamJoin:
         self._condition = Condition(condition)
         self._how = join_type(how)
         self._select = Select(select)
+        self._condition.check_streams(self.streams)
+        self._select.check_streams(self._selected())
         self._schemas: list[pa.Schema | None] = [None, None]
         self._bound = False  # whether both schemas are known
         self._gatherer = Gatherer(self.streams, self._schemas, None, result)
@@ -297,9 +299,7 @@ class StreamJoin:
         if schemas[0] is not None and schemas[1] is not None:
             both = dict(zip(self.streams, schemas, strict=True))
             bound = self._condition.bind(both)
-            select = self._select.bind(
-                both, list(self.streams) if self._how.one_sided is None else [self._kept_stream()]
-            )
+            select = self._select.bind(both, self._selected())
         self._core.open(fresh, axis)
         self._schemas = schemas
         self._gatherer = Gatherer(self.streams, schemas, select, self.options["result"])
@@ -307,9 +307,10 @@ class StreamJoin:
         if bound is not None and select is not None:
             self._core.bind(bound, [self._needed(k, bound.columns, select.columns) for k in (0, 1)])
 
-    def _kept_stream(self) -> str:
-        assert self._how.one_sided is not None
-        return self.streams[self._how.one_sided]
+    def _selected(self) -> list[str]:
+        """The streams whose columns a result has."""
+        kept = self._how.one_sided
+        return list(self.streams) if kept is None else [self.streams[kept]]
 
     def _needed(self, k: int, *uses: Mapping[str, Sequence[str]]) -> list[str]:
         """The columns of stream k that must be kept; at least one, so that rows can be counted."""

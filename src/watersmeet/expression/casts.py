@@ -115,9 +115,9 @@ def cast(value: Value, type_: pa.DataType) -> Value:
     if pt.is_floating(type_) and types.is_numeric(value.type):
         return _to_float(value, type_)
     if pt.is_boolean(type_) and types.is_numeric(value.type):
-        return pc.not_equal(value, pa.scalar(0, pa.int64()).cast(value.type))
+        return pc.not_equal(value, types.zero(value.type))
     if pt.is_boolean(value.type) and types.is_numeric(type_):
-        return pc.cast(pc.cast(value, pa.int64()), type_)
+        return cast(pc.cast(value, pa.int8()), type_)
     try:
         return pc.cast(value, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
