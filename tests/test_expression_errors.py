@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+import watersmeet as wm
 from watersmeet.condition import Condition
 from watersmeet.errors import ConditionError
 from watersmeet.expression import Select
@@ -26,6 +27,10 @@ ALL = f"a column must be one of {COLUMNS}, s.id, s.amount, ..."
 COMPARE = "must have values of types that compare; got"
 SUBQUERY = "a condition must be an expression over the streams; got a subquery; join its result as a stream"
 AGGREGATE = "a condition must be about one row of each stream; got an aggregate; aggregate the result"
+QUERY = (
+    "a condition must be an expression over the streams; got a whole query; give only what stands after ON"
+)
+BRACKETS = "a comparison of comparisons must have brackets; got none; write (a = b) < c or a = (b < c)"
 VALID = "a condition must be valid SQL; got"
 SCALAR = "must be a number, text, binary, boolean, date, time or duration; got"
 
@@ -134,7 +139,26 @@ CASES = [
     ("r.id = (SELECT MAX(id) FROM s)", SUBQUERY, "MAX(id) FROM s"),
     ("r.id IN (SELECT id FROM s)", SUBQUERY, "r.id IN (SELECT id FROM s)"),
     ("EXISTS (SELECT r.id)", SUBQUERY, "r.id"),
-    ("SELECT 1", SUBQUERY, "SELECT"),
+    ("SELECT 1", QUERY, "SELECT 1"),
+    ("SELECT * FROM r JOIN s ON r.id = s.id", QUERY, "SELECT * FROM r JOIN s ON r.id = s.id"),
+    ("WITH a AS (SELECT 1) SELECT * FROM a JOIN s ON a.id = s.id", QUERY, None),
+    ("r JOIN s ON r.id = s.id", QUERY, "r JOIN s ON r.id = s.id"),
+    ("r.id FROM r JOIN s ON r.id = s.id", QUERY, None),
+    ("FROM r JOIN s ON r.id = s.id", QUERY, None),
+    ("ON r.id = s.id", QUERY, None),
+    # what Spark and the parser bracket differently
+    ("r.b = s.id IN (1, 2)", BRACKETS, None),
+    ("r.id BETWEEN 1 AND 2 = r.b", BRACKETS, None),
+    ("r.b = s.id < r.id", BRACKETS, "r.b = s.id < r.id"),
+    # numbers and functions
+    ("r.id = 1e", "a number must be like 1, 0.5 or 1e-3; got 1e; correct it", "1e"),
+    (
+        "FLOOR(r.price, 1) = 1",
+        "FLOOR must have one argument; got more; multiply before and divide after it",
+        None,
+    ),
+    ("DATEDIFF(r.d) = 1", f"{VALID} a function with an argument missing; add it", None),
+    ("SUBSTRING(r.sym) = 'a'", f"{VALID} a function with an argument missing; add it", None),
     (
         "my_udf(r.id) = 1",
         f"a function must be one of {FUNCTIONS}; got MY_UDF; use those, or add a column",
@@ -204,8 +228,27 @@ def test_keywords_and_quoted_names_can_be_streams_and_columns() -> None:
         ("", "a select list must be SQL text; got an empty text"),
         ("r.id FROM r", "a select list must be only expressions; got FROM"),
         ("id", "a column name must be of one stream; got 'id'"),
+        (
+            "SELECT r.id FROM r JOIN s ON r.id = s.id",
+            "got a whole query; give only what stands between SELECT and FROM",
+        ),
     ],
 )
 def test_a_select_list_is_refused_in_these_words(text: str, message: str) -> None:
     with pytest.raises(ConditionError, match=message):
         Select(text).bind(SCHEMAS)
+
+
+def test_a_wrong_stream_is_refused_before_any_schema_is_known() -> None:
+    windows = {"r": wm.Rows(9), "s": wm.Rows(9)}
+    message = (
+        r"^a stream must be one of r, s; got 'x'; correct the name\n    r.id = x.id\n           \^\^\^\^$"
+    )
+    with pytest.raises(ConditionError, match=message):
+        wm.StreamJoin("r.id = x.id", windows=windows)
+    for text in ("r.id, ABS(x.id)", "x.*"):
+        with pytest.raises(ConditionError, match="^a stream must be one of r, s; got 'x'; correct the name"):
+            wm.StreamJoin("r.id = s.id", windows=windows, select=text)
+    with pytest.raises(ConditionError, match="^a stream must be one of r; got 's'; correct the name"):
+        wm.StreamJoin("r.id = s.id", windows=windows, how="left_semi", select="s.id")
+    wm.StreamJoin("R.id = s.id AND nobody_knows > 1", windows=windows, select="S.*")

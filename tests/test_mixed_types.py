@@ -20,10 +20,10 @@ EXACT = {
         pa.timestamp("us"),
         [86_400_000_000, 2 * 86_400_000_000, 5],
     ),
+    "decimal and float64": (pa.decimal128(10, 2), DECIMALS, pa.float64(), [1.1, 2.5, 3.0]),
     "texts": (pa.string(), ["a", "b", None], pa.large_string(), ["b", "a", "c"]),
 }
 ROUNDED = {
-    "decimal and float64": (pa.decimal128(10, 2), DECIMALS, pa.float64(), [1.1, 2.5, 3.0]),
     "wide decimals": (pa.decimal128(38, 2), DECIMALS, pa.decimal128(30, 4), DECIMALS),
 }
 

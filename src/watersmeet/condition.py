@@ -9,7 +9,7 @@ overflow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,7 @@ from watersmeet.expression.atoms import atom_of, plain_column
 from watersmeet.expression.bind import Binder
 from watersmeet.expression.evaluate import evaluate
 from watersmeet.expression.intervals import NANOSECONDS, Atom, intersected
+from watersmeet.expression.names import check_streams
 from watersmeet.expression.parse import parse_condition
 from watersmeet.expression.syntax import Source
 from watersmeet.expression.tree import Call, Column, Expr, Literal, columns_of, conjunction, streams_of, walk
@@ -51,6 +52,11 @@ class Condition:
         self.text = text
         self._syntax = parse_condition(text)
         self.names = self._syntax.names()
+        self._source = Source(text, "condition")
+
+    def check_streams(self, streams: Sequence[str]) -> None:
+        """Refuse a text that names another stream than these; nothing else need be known of them."""
+        check_streams(self._source, [self._syntax], streams)
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> BoundCondition:
         """The normal form for streams with these schemas; the first stream is the left one."""
@@ -58,8 +64,9 @@ class Condition:
             raise ConditionError(
                 f"a join must have two streams; got {len(schemas)}; give one schema for each of two streams"
             )
-        bound = Binder(Source(self.text, "condition"), schemas).boolean(self._syntax)
-        return BoundCondition(self.text, bound, list(schemas))
+        with self._source.of_any_depth():
+            bound = Binder(self._source, schemas).boolean(self._syntax)
+            return BoundCondition(self.text, bound, list(schemas))
 
 
 class Band:

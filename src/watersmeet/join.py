@@ -133,6 +133,8 @@ class StreamJoin:
         self._condition = Condition(condition)
         self._how = join_type(how)
         self._select = Select(select)
+        self._condition.check_streams(self.streams)
+        self._select.check_streams(self._selected())
         self._schemas: list[pa.Schema | None] = [None, None]
         self._readers = [Reader(name, None) for name in self.streams]
         self._complete = False  # whether both schemas are known, with the type of every column
@@ -529,7 +531,7 @@ class StreamJoin:
         types = {name: schema for name, schema in zip(self.streams, known, strict=True) if schema is not None}
         if len(types) == len(self.streams):
             bound = bind_open(self._condition.bind, types, self._condition.names)
-        shown = list(self.streams) if self._how.one_sided is None else [self._kept_stream()]
+        shown = self._selected()
         if types.keys() >= set(shown):  # a semi or anti join gives rows before the other stream has begun
             select = bind_open(lambda types: self._select.bind(types, shown), types, self._select.names)
         self._core.open(fresh, axis)
@@ -573,9 +575,10 @@ class StreamJoin:
             raise refuse_time(window.time, self.streams[k], "null", 0)
         return True
 
-    def _kept_stream(self) -> str:
-        assert self._how.one_sided is not None
-        return self.streams[self._how.one_sided]
+    def _selected(self) -> list[str]:
+        """The streams whose columns a result has."""
+        kept = self._how.one_sided
+        return list(self.streams) if kept is None else [self.streams[kept]]
 
     def _needed(self, k: int, *uses: Mapping[str, Sequence[str]]) -> list[str]:
         """The columns of stream k that must be kept; at least one, so that rows can be counted."""

@@ -73,9 +73,8 @@ def _precision(type: pa.DataType) -> tuple[int, int]:
 
 
 def _numbers(left: pa.DataType, right: pa.DataType) -> Domain:
-    loose = test.is_decimal(left) or test.is_decimal(right)
-    if loose or pa.float64() in (left, right):
-        return FloatDomain("float64", loose=loose)
+    if test.is_decimal(left) or test.is_decimal(right) or pa.float64() in (left, right):
+        return FloatDomain("float64")
     return FloatDomain("float32", single=True)
 
 

@@ -1,8 +1,9 @@
 """Domains of floating point: float64, float32, and decimals too wide for exact integer codes.
 
 Codes are those of ``kernels/code.py``. Bounds answer for the text's own rounded arithmetic, not for real
-numbers: 0.1 + 0.2 is not 0.3 here either. Where a code is only near the value (a decimal turned into a
-double), bounds are wider by ``SLACK`` codes and ``exact`` is False.
+numbers: 0.1 + 0.2 is not 0.3 here either. A decimal beside a float is the nearest double, as the text has it, so its
+code decides. Where a code is only near the value (decimals too wide for int64, compared with each other), bounds are
+wider by ``SLACK`` codes and ``exact`` is False.
 """
 
 from collections.abc import Callable
@@ -11,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from watersmeet.codes.column import number_type, raw
 from watersmeet.codes.domain import Bounder, Domain, Encoder
 from watersmeet.codes.encode import nothing
 from watersmeet.codes.interval import Interval, Offset, Side
+from watersmeet.codes.rounding import decimal_to_float64
 from watersmeet.errors import ConditionError, SchemaError
 from watersmeet.kernels.code import (
     INFINITY32,
@@ -29,7 +30,7 @@ from watersmeet.kernels.code import (
 )
 
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
-SLACK = 8  # codes; Arrow turns a decimal into a double with an error of at most 2
+SLACK = 2  # codes; a decimal lies within half a code of its nearest double
 OPEN = float("nan")  # how the kernels are told that a band has no such end
 
 Ends = tuple[float, int, float, int]  # lower, above, upper, below: as the kernels take them
@@ -47,7 +48,7 @@ class FloatDomain(Domain):
         if pa.types.is_null(type):
             return nothing
         if pa.types.is_decimal(type):
-            return lambda column: _codes64(raw(pc.cast(column, pa.float64()), INT64))
+            return lambda column: _codes64(decimal_to_float64(column).view(INT64))
         if not (pa.types.is_integer(type) or pa.types.is_floating(type)):
             raise SchemaError(f"a key column must be a number; got {type}; cast it in the condition")
         dtype = number_type(type)

@@ -103,8 +103,7 @@ def divide(left: Value, right: Value) -> Value:
 
 
 def _not_zero(value: Value) -> Value:
-    zero = pa.scalar(0, pa.int64()).cast(value.type)
-    return pc.if_else(pc.equal(value, zero), pa.scalar(None, value.type), value)
+    return pc.if_else(pc.equal(value, types.zero(value.type)), pa.scalar(None, value.type), value)
 
 
 def whole_divide(left: Value, right: Value) -> Value:

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from watersmeet.codes.column import validity
+from watersmeet.codes.rounding import decimal_to_float32, decimal_to_float64
 from watersmeet.expression import types
 from watersmeet.expression.literal import parse_date, parse_timestamp
 from watersmeet.expression.types import Value
@@ -34,10 +36,21 @@ def convert(value: Value, type_: pa.DataType) -> Value:
     if pt.is_temporal(type_) and hasattr(type_, "unit"):
         return _convert_unit(value, type_)
     if pt.is_floating(type_):
-        return pc.cast(value, type_, safe=False)
+        return _to_float(value, type_)
     if pt.is_decimal(type_) and pt.is_integer(stored):
         return pc.cast(pc.cast(value, types.as_decimal(stored)), type_)
     return pc.cast(value, type_)
+
+
+def _to_float(value: Value, type_: pa.DataType) -> Value:
+    """The nearest float of any number; Arrow's own cast of decimals is not (see `codes.rounding`)."""
+    if not pt.is_decimal(value.type):
+        return pc.cast(value, type_, safe=False)
+    if isinstance(value, pa.Scalar):
+        return _to_float(pa.repeat(value, 1), type_)[0] if value.is_valid else pa.scalar(None, type_)
+    floats = decimal_to_float32(value) if pt.is_float32(type_) else decimal_to_float64(value)
+    mask = validity(value)
+    return pa.array(floats, type_, mask=None if mask is None else ~mask)
 
 
 def ticks(value: Value) -> Value:
@@ -100,11 +113,11 @@ def cast(value: Value, type_: pa.DataType) -> Value:
     if pt.is_timestamp(type_) and (pt.is_date(value.type) or pt.is_timestamp(value.type)):
         return _to_timestamp(value, type_)
     if pt.is_floating(type_) and types.is_numeric(value.type):
-        return pc.cast(value, type_, safe=False)
+        return _to_float(value, type_)
     if pt.is_boolean(type_) and types.is_numeric(value.type):
-        return pc.not_equal(value, pa.scalar(0, pa.int64()).cast(value.type))
+        return pc.not_equal(value, types.zero(value.type))
     if pt.is_boolean(value.type) and types.is_numeric(type_):
-        return pc.cast(pc.cast(value, pa.int64()), type_)
+        return cast(pc.cast(value, pa.int8()), type_)
     try:
         return pc.cast(value, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -106,8 +106,16 @@ def _as_utc(naive: datetime, zone: re.Match[str]) -> datetime | None:
 
 
 def parse_interval(text: str, unit: str | None) -> Interval | None:
-    """``'10' SECOND``, ``'1 hour 30 minutes'``, ``'1 02:00:00' DAY TO SECOND``, ``'1-6' YEAR TO MONTH``."""
-    text = text.strip()
+    """``'10' SECOND``, ``'1 hour 30 minutes'``, ``'1 02:00:00' DAY TO SECOND``, ``'1-6' YEAR TO MONTH``.
+
+    Months fit 32 bits and microseconds 64, as in Spark.
+    """
+    found = _interval(text.strip(), unit)
+    fits = found is not None and abs(found[0]) < 2**31 and abs(found[1]) < 2**63
+    return found if fits else None
+
+
+def _interval(text: str, unit: str | None) -> Interval | None:
     if unit is not None and " TO " in unit:
         return _compound(text, unit)
     if unit is not None:
@@ -128,6 +136,8 @@ def _amount(text: str, unit: str) -> Interval | None:
     try:
         amount = Decimal(text)
     except ArithmeticError:
+        return None
+    if not amount.is_finite() or abs(amount) >= 2**63:
         return None
     if name in _MONTHS and amount == int(amount):
         return int(amount) * _MONTHS[name], 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -63,6 +63,15 @@ class Names:
                 f"a column name must occur once in its stream; got {found!r} twice in {stream}; rename one",
             )
         return Column(types.logical(schema.field(found).type), stream, found)
+
+
+def check_streams(source: Source, nodes: Iterable[Syntax], streams: Sequence[str]) -> None:
+    """Refuses a stream name that is none of ``streams``, before any schema is known."""
+    for node in nodes:
+        name = node.value[0] if node.op == "column" else node.value if node.op == "star" else None
+        if name is not None and _resolve(name, list(streams)) is None:
+            raise source.error(node.span, _unknown("stream", name, list(streams)))
+        check_streams(source, node.args, streams)
 
 
 def _resolve(name: str, names: list[str]) -> str | None:

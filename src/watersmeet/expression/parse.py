@@ -58,6 +58,8 @@ _UNARY: dict[type[exp.Expr], str] = {
     exp.Month: "month",
     exp.Day: "day",
 }
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_PREDICATES = (exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape, exp.Not)
 _LISTS: dict[type[exp.Expr], str] = {
     exp.Coalesce: "coalesce",
     exp.Least: "least",
@@ -79,14 +81,16 @@ def parse_condition(text: str) -> Syntax:
         raise source.error(
             (start, len(text)), "a condition must be one expression; got several; join them with AND"
         )
-    return _Translator(source).expression(items[0])
+    with source.of_any_depth():
+        return _Translator(source).expression(items[0])
 
 
 def parse_select(text: str) -> tuple[Syntax, ...]:
     """The trees of a select list: ``star``, ``alias`` or any expression."""
     source = Source(text, "select list")
-    translator = _Translator(source)
-    return tuple(translator.item(item) for item in _select(source))
+    items, translator = _select(source), _Translator(source)
+    with source.of_any_depth():
+        return tuple(translator.item(item) for item in items)
 
 
 def one_line(text: str) -> str:
@@ -104,28 +108,71 @@ def one_line(text: str) -> str:
 
 def _select(source: Source) -> list[exp.Expr]:
     if not source.text.strip():
-        raise source.error(
-            (0, 1), f"a {source.kind} must be SQL text; got an empty text; write an expression"
-        )
-    try:
-        statements = sqlglot.parse(_PREFIX + source.text, read=_DIALECT)
-    except ParseError as error:
-        raise _syntax_error(source, error) from None
-    except TokenError as error:
-        raise _token_error(source, error) from None
+        raise _empty(source)
+    statements = _statements(source)
     statement = statements[0]
     if len(statements) > 1 or not isinstance(statement, exp.Select):
         raise source.error(
             (0, len(source.text)),
             f"a {source.kind} must be one piece of SQL; got several; remove ';' and set operations",
         )
-    for name, value in statement.args.items():
-        if value and name != "expressions":
-            raise source.error(
-                (0, len(source.text)),
-                f"a {source.kind} must be only expressions; got {name.strip('_').upper()}; leave it out",
-            )
+    if not statement.expressions:
+        raise _empty(source)
+    for name in _clauses(statement):
+        raise source.error(
+            (0, len(source.text)),
+            f"a {source.kind} must be only expressions; got {name.strip('_').upper()}; leave it out",
+        )
     return list(statement.expressions)
+
+
+def _statements(source: Source) -> list[exp.Expr | None]:
+    """What the parser makes of the text behind SELECT; a ';' at the end, and comments after it, are no statement."""
+    try:
+        with source.of_any_depth():
+            found = sqlglot.parse(_PREFIX + source.text, read=_DIALECT)
+    except ParseError as error:
+        raise _whole_query(source) or _syntax_error(source, error) from None
+    except TokenError:
+        raise _token_error(source) from None
+    except ConditionError:
+        raise
+    except Exception as error:  # the parser's own slips: whatever it trips over is no SQL of ours
+        raise source.error(
+            (0, len(source.text)),
+            f"a {source.kind} must be valid SQL; got what cannot be read ({error}); correct it",
+        ) from None
+    while len(found) > 1 and (found[-1] is None or isinstance(found[-1], exp.Semicolon)):
+        found.pop()
+    query = _whole_query(source) if len(found) > 1 or _clauses(found[0]) else None
+    if query is not None:
+        raise query
+    return found
+
+
+def _empty(source: Source) -> ConditionError:
+    return source.error((0, 1), f"a {source.kind} must be SQL text; got an empty text; write an expression")
+
+
+def _clauses(statement: exp.Expr | None) -> list[str]:
+    """What a statement has beside its select list."""
+    if not isinstance(statement, exp.Select):
+        return ["a statement"]
+    return [name for name, value in statement.args.items() if value and name != "expressions"]
+
+
+def _whole_query(source: Source) -> ConditionError | None:
+    """What to say of a text that is a query, or the end of one from FROM, JOIN or ON on; None if it is none."""
+    tokens = [token for token in sqlglot.tokenize(source.text, read=_DIALECT) if token.text]
+    words = [token.text.upper() for token in tokens]
+    begins = words[:1] in (["SELECT"], ["WITH"], ["FROM"], ["JOIN"], ["ON"])
+    if not begins and "JOIN" not in words:
+        return None
+    part = "what stands after ON" if source.kind == "condition" else "what stands between SELECT and FROM"
+    return source.error(
+        (tokens[0].start, len(source.text)),
+        f"a {source.kind} must be an expression over the streams; got a whole query; give only {part}",
+    )
 
 
 def _syntax_error(source: Source, error: ParseError) -> ConditionError:
@@ -148,7 +195,7 @@ def _syntax_error(source: Source, error: ParseError) -> ConditionError:
     return source.error(place, f"a {source.kind} must be valid SQL; got {got}; correct the text here")
 
 
-def _token_error(source: Source, error: TokenError) -> ConditionError:
+def _token_error(source: Source) -> ConditionError:
     quotes = [source.text.rfind(mark) for mark in ("'", '"', "`", "/*")]
     start = max(max(quotes), 0)
     return source.error(
@@ -211,19 +258,40 @@ class _Translator:
             return Syntax("alias", (self.expression(node.this),), node.alias, _span(node))
         return self.expression(node)
 
-    def expression(self, node: exp.Expr) -> Syntax:
+    def expression(self, node: exp.Expr | None) -> Syntax:
         """Any expression inside a condition or an item."""
+        if node is None:
+            raise self.source.error(
+                (0, len(self.source.text)),
+                f"a {self.source.kind} must be valid SQL; got a function with an argument missing; add it",
+            )
         kind = type(node)
         if kind in self.special:
             return self.special[kind](node)
         if kind in _BINARY:
+            self._check_brackets(node)
             return self._make(node, _BINARY[kind], node.this, node.expression)
         if kind in _UNARY:
+            if node.args.get("decimals") is not None or node.args.get("to") is not None:
+                raise self.source.error(
+                    _span(node),
+                    f"{_UNARY[kind].upper()} must have one argument; got more; multiply before and divide after it",
+                )
             return self._make(node, _UNARY[kind], node.this)
         if kind in _LISTS:
             first = [node.this] if node.args.get("this") is not None else []
             return self._make(node, _LISTS[kind], *first, *node.expressions)
         raise self._refusal(node)
+
+    def _check_brackets(self, node: exp.Expr) -> None:
+        """Spark reads ``a = b IN (c)`` as ``(a = b) IN (c)``, the parser as ``a = (b IN (c))``: neither is taken."""
+        if not isinstance(node, _COMPARISONS):
+            return
+        if isinstance(node.expression, (*_COMPARISONS, *_PREDICATES)) or isinstance(node.this, _PREDICATES):
+            raise self.source.error(
+                _span(node),
+                "a comparison of comparisons must have brackets; got none; write (a = b) < c or a = (b < c)",
+            )
 
     def _refusal(self, node: exp.Expr) -> ConditionError:
         kind, span = self.source.kind, _span(node)
@@ -250,7 +318,7 @@ class _Translator:
             span, f"a {kind} must be an expression over columns; got {got}; rewrite this part"
         )
 
-    def _make(self, node: exp.Expr, op: str, *args: exp.Expr) -> Syntax:
+    def _make(self, node: exp.Expr, op: str, *args: exp.Expr | None) -> Syntax:
         return Syntax(op, tuple(self.expression(arg) for arg in args), None, _span(node))
 
     def _negate(self, node: exp.Expr, inner: Syntax) -> Syntax:
@@ -270,7 +338,12 @@ class _Translator:
     def _literal(self, node: exp.Literal) -> Syntax:
         if node.is_string:
             return self._constant(node, node.this, pa.large_string())
-        read = literal.number(node.this)
+        try:
+            read = literal.number(node.this)
+        except (ValueError, ArithmeticError):
+            raise self.source.error(
+                _span(node), f"a number must be like 1, 0.5 or 1e-3; got {node.this}; correct it"
+            ) from None
         if read is None:
             raise self.source.error(
                 _span(node),
@@ -279,7 +352,8 @@ class _Translator:
         return self._constant(node, *read)
 
     def _hex(self, node: exp.HexString) -> Syntax:
-        return self._constant(node, bytes.fromhex(node.this), pa.large_binary())
+        digits = "0" * (len(node.this) % 2) + node.this  # as Spark does
+        return self._constant(node, bytes.fromhex(digits), pa.large_binary())
 
     def _interval(self, node: exp.Interval) -> Syntax:
         unit = node.args.get("unit")
@@ -409,8 +483,8 @@ class _Translator:
         )
 
     def _substring(self, node: exp.Substring) -> Syntax:
-        rest = [node.args[name] for name in ("start", "length") if node.args.get(name) is not None]
-        return self._make(node, "substring", node.this, *rest)
+        rest = [] if node.args.get("length") is None else [node.args["length"]]
+        return self._make(node, "substring", node.this, node.args.get("start"), *rest)
 
     def _date_add(self, node: exp.TsOrDsAdd) -> Syntax:
         """DATE_ADD, and DATE_SUB, which sqlglot writes as DATE_ADD of the amount times -1."""

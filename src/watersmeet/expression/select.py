@@ -14,6 +14,7 @@ import pyarrow as pa
 from watersmeet.errors import ConditionError
 from watersmeet.expression.bind import Binder
 from watersmeet.expression.evaluate import Columns, evaluate
+from watersmeet.expression.names import check_streams
 from watersmeet.expression.parse import parse_select
 from watersmeet.expression.syntax import Source, Syntax
 from watersmeet.expression.tree import Column, Expr, columns_of
@@ -34,12 +35,18 @@ class Select:
         self.text = text
         self._items = parse_select(text)
         self.names: set[str] = set().union(*(item.names() for item in self._items))
+        self._source = Source(text, "select list")
+
+    def check_streams(self, streams: Sequence[str]) -> None:
+        """Refuse a list that names another stream than these; nothing else need be known of them."""
+        check_streams(self._source, self._items, streams)
 
     def bind(self, schemas: Mapping[str, pa.Schema], streams: Sequence[str] | None = None) -> BoundSelect:
         """The list for streams with these schemas; ``*`` takes the streams in the order given."""
         order = list(schemas) if streams is None else list(streams)
-        binder = Binder(Source(self.text, "select list"), {stream: schemas[stream] for stream in order})
-        items = [item for node in self._items for item in _items(binder, node, order)]
+        binder = Binder(self._source, {stream: schemas[stream] for stream in order})
+        with self._source.of_any_depth():
+            items = [item for node in self._items for item in _items(binder, node, order)]
         return BoundSelect(_named(items, binder.source), binder.names.schemas)
 
 

@@ -7,6 +7,8 @@ the SQL parser.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,17 @@ class Source:
     def error(self, span: Span, message: str) -> ConditionError:
         """An error whose message ends with the line of the text in question, underlined with ``^^^^``."""
         return ConditionError(f"{message}\n{self.underlined(self._closed(span))}")
+
+    @contextmanager
+    def of_any_depth(self) -> Iterator[None]:
+        """Refuses what is nested so deeply that Python gives up on it."""
+        try:
+            yield
+        except RecursionError:
+            raise self.error(
+                (0, len(self.text)),
+                f"a {self.kind} must be nested less deeply; got {len(self.text)} characters; make columns of its parts",
+            ) from None
 
     def underlined(self, span: Span) -> str:
         """The line that holds the start of the span, and a line of carets under the span."""

@@ -8,6 +8,7 @@ enough; anything with a double in double.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -88,6 +89,11 @@ def is_numeric(type_: pa.DataType) -> bool:
     return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_))
 
 
+def zero(type_: pa.DataType) -> pa.Scalar:
+    """0 of a numeric type, also of one without digits before the point."""
+    return pa.scalar(Decimal(0) if pt.is_decimal(type_) else 0, type_)
+
+
 def is_scalar(type_: pa.DataType) -> bool:
     """A type with equality and order: everything that is not nested."""
     return not pt.is_nested(type_) and not pt.is_interval(type_)
@@ -164,7 +170,7 @@ def arithmetic(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | 
         other = right if pt.is_null(left) else left
         if pt.is_null(other):
             return DOUBLE
-        return arithmetic(op, other, other) or (other if op in "+-" else None)
+        return arithmetic(op, other, other) or (other if op in "+-" and pt.is_temporal(other) else None)
     if is_numeric(left) and is_numeric(right):
         return _number_arithmetic(op, left, right)
     if op == "+":
