@@ -4,6 +4,8 @@ A *step* is a call that the calling thread makes within the package or at its bo
 (``c_call``). The steps are found by a run under ``sys.setprofile``; each is named by its place (who calls whom, in which line) and by how
 often the place was passed before, so that a loop that waits for threads and turns more or less often moves no other step. The exception
 is raised before the call is made. The interpreter unsets a profile function that raises: what undoes the operation runs undisturbed.
+No steps are the release of a lock, which cannot fail and before which no signal is handled, and what the interpreter calls by itself when
+an object goes away.
 
     every_step(make_join, operation, check)
 
@@ -15,7 +17,7 @@ an interruption the join must stand as before (``standing``), and the operation 
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -25,6 +27,9 @@ import watersmeet as wm
 
 PACKAGE = str(Path(wm.__file__).parent) + "/"
 ERRORS: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
+
+NO_STEPS = {f"{kind}.{name}" for kind in ("RLock", "lock") for name in ("__exit__", "release")}
+NO_STEPS |= {"WeakSet.__init__.<locals>._remove"}
 
 
 class Place(NamedTuple):
@@ -45,7 +50,6 @@ class Step(NamedTuple):
 
 
 Watch = Callable[[Place], None]
-Skip = Callable[[Place], bool]
 
 
 def every_step(
@@ -56,20 +60,21 @@ def every_step(
     errors: Sequence[type[BaseException]] = ERRORS,
     at_most: int | None = None,
     standing: Callable[[Any], Any] | None = None,
-    skip: Skip | None = None,
+    leave_out: Collection[str] = (),
 ) -> int:
     """Interrupt ``operation`` at each of its steps; returns at how many it was.
 
     ``at_most``: so many steps, other places before the same place again, the errors in turn; None: each step with each error.
-    ``skip``: places to leave out. ``standing``: what of a join must be as before; by default, of a StreamJoin, ``standing_of``.
+    ``leave_out``: functions (``Class.name``) that are not interrupted, with all that they call. ``standing``: what of a join must be
+    as before; by default, of a StreamJoin, ``standing_of``.
     """
     standing = standing_of if standing is None else standing
     check(*_done(make_join, operation))  # also compiles what is to be compiled
-    steps = [step for step in _steps(make_join, operation) if skip is None or not skip(step.place)]
+    steps = _steps(make_join, operation, leave_out)
     assert steps, "the operation makes no call within the package"
     for step, error in _chosen(steps, errors, at_most):
         try:
-            _interrupt(make_join, operation, check, standing, step, error)
+            _interrupt(make_join, operation, check, standing, step, error, leave_out)
         except BaseException as failure:
             failure.add_note(
                 f"after {error.__name__} before {step.place}, pass {step.before} (one of {len(steps):,} steps)"
@@ -96,7 +101,9 @@ def _chosen(
     return [(step, errors[i % len(errors)]) for i, step in enumerate(rounds[:at_most])]
 
 
-def _steps(make_join: Callable[[], Any], operation: Callable[[Any], Any]) -> list[Step]:
+def _steps(
+    make_join: Callable[[], Any], operation: Callable[[Any], Any], leave_out: Collection[str] = ()
+) -> list[Step]:
     """All steps of an operation, in order."""
     passed: Counter[Place] = Counter()
     steps: list[Step] = []
@@ -106,7 +113,7 @@ def _steps(make_join: Callable[[], Any], operation: Callable[[Any], Any]) -> lis
         passed[place] += 1
 
     join = make_join()
-    with watched(note):
+    with watched(note, leave_out):
         operation(join)
     _end(join)
     return steps
@@ -119,6 +126,7 @@ def _interrupt(
     standing: Callable[[Any], Any],
     step: Step,
     error: type[BaseException],
+    leave_out: Collection[str],
 ) -> None:
     join = make_join()
     before = standing(join)
@@ -133,7 +141,7 @@ def _interrupt(
                 raise raised
 
     try:
-        with watched(strike):
+        with watched(strike, leave_out):
             given = operation(join)
     except BaseException as caught:
         if not _comes_from(caught, raised):
@@ -162,17 +170,22 @@ def _end(join: Any) -> None:
 
 
 @contextmanager
-def watched(watch: Watch) -> Iterator[None]:
+def watched(watch: Watch, leave_out: Collection[str] = ()) -> Iterator[None]:
     """Call ``watch`` with the place of each step of this thread, before the step is made; it may raise."""
 
     def profile(frame: FrameType, event: str, arg: Any) -> None:
+        caller: FrameType | None
         if event == "call":
-            caller = frame.f_back
-            inside = frame.f_code.co_filename.startswith(PACKAGE)
-            if caller is not None and (inside or caller.f_code.co_filename.startswith(PACKAGE)):
-                watch(Place(_where(caller), frame.f_code.co_qualname))
-        elif event == "c_call" and frame.f_code.co_filename.startswith(PACKAGE):
-            watch(Place(_where(frame), getattr(arg, "__qualname__", repr(arg))))
+            caller, callee = frame.f_back, frame.f_code.co_qualname
+        elif event == "c_call":
+            caller, callee = frame, getattr(arg, "__qualname__", repr(arg))
+        else:
+            return
+        inside = frame.f_code.co_filename.startswith(PACKAGE)
+        if caller is None or not (inside or caller.f_code.co_filename.startswith(PACKAGE)):
+            return
+        if callee not in NO_STEPS and not (leave_out and _is_within(frame, leave_out)):
+            watch(Place(_where(caller), callee))
 
     collecting = gc.isenabled()
     gc.disable()  # a collection would make calls of its own, at any place
@@ -183,6 +196,14 @@ def watched(watch: Watch) -> Iterator[None]:
         sys.setprofile(None)
         if collecting:
             gc.enable()
+
+
+def _is_within(frame: FrameType | None, functions: Collection[str]) -> bool:
+    while frame is not None:
+        if frame.f_code.co_qualname in functions:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _where(frame: FrameType) -> str:

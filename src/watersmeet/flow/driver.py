@@ -22,6 +22,7 @@ from watersmeet.core import Outcome, Pushed
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.base import Flow
 from watersmeet.flow.catalog import flow_class, make_flow
+from watersmeet.flow.core import Core
 from watersmeet.flow.ledger import Gathered, Ledger, Pending
 from watersmeet.flow.load import Bounded, Cutter, Load
 from watersmeet.flow.message import Found, Mark
@@ -65,7 +66,8 @@ class FlowCore(Ledger):
         self.runner: Any = None
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self.pushing = threading.Lock()  # one push at a time
+        # One push at a time, as a whole; held while the queues are full. Nothing that a consumer does, and not close(), waits for it.
+        self.pushing = threading.RLock()
         super().__init__(streams, windows, how, index, mode, size, self.kind.prompt)
         self.tuner = options.tuner
         self.cores = options.cores
@@ -150,7 +152,11 @@ class FlowCore(Ledger):
         """End the network; what it holds can be built again."""
         runner, self.runner, self.flow = self.runner, None, None
         if runner is not None:
-            runner.close()
+            try:
+                runner.close()
+            except BaseException:  # nobody else knows of its threads any more
+                runner.close()
+                raise
 
     def close(self) -> None:
         """End for good; pushes on their way are undone. Always returns: nobody who waits holds the lock."""
@@ -173,7 +179,11 @@ class FlowCore(Ledger):
     ) -> Outcome:
         assert not visiting  # cores that do not store all rows are the flow's own business
         with self.pushing:
-            if self.closed or self.finished:
+            if self.finished or self.final_mark is not None:
+                raise StateError(
+                    "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
+                )
+            if self.closed:
                 raise StateError(
                     "the join must be open to be pushed to; got a push after close(); make a new StreamJoin"
                 )
@@ -410,16 +420,15 @@ class FlowCore(Ledger):
     # ---- what the outside may ask --------------------------------------------------------------------------------
 
     def indexes(self, k: int) -> list[str]:
-        if self.flow is None:
-            return []
-        return [
-            sub.index.name for core in self.flow.cores for sub in core.windows(k) if sub.index is not None
-        ]
+        return [sub.index.name for core in self._cores() for sub in core.windows(k) if sub.index is not None]
 
     def index_bytes(self, k: int) -> int:
         """Of the ledger and of all cores."""
-        cores = [] if self.flow is None else self.flow.cores
-        return super().index_bytes(k) + sum(sub.nbytes for core in cores for sub in core.windows(k))
+        return super().index_bytes(k) + sum(sub.nbytes for core in self._cores() for sub in core.windows(k))
+
+    def _cores(self) -> Sequence[Core]:
+        flow = self.flow  # another thread may end it now
+        return () if flow is None else flow.cores
 
     def flow_lines(self) -> list[str]:
         order = "none" if self.order is None else str(self.order)

@@ -207,9 +207,10 @@ class Threads:
     def close(self) -> None:
         """End all threads; what is still on its way is lost. Always returns: a core that does not come back is left to itself."""
         self._stopping = True
-        self._ring()
+        self._front.wake()
+        self._back.wake()
         for core, _ in self._begun:
-            core.bell.ring()
+            core.bell.wake()
         deadline = time.monotonic() + GRACE
         for core, thread in self._begun:
             while (
