@@ -237,7 +237,7 @@ class FlowCore(Ledger):
                 order = _without_late(order, pushed)
             pending = self._entered(pushed, counts, clock)
             flow, runner = self.flow, self.runner
-            loads = self._loads(pending, order, first)
+            loads = iter(()) if flow is None else self._loads(pending, order, first)
         if flow is not None and self.streaming:
             outcome = Outcome(Matches(), late, self.chunks())
             self._send(flow, runner, loads, pending)
