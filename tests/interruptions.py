@@ -17,7 +17,7 @@ an interruption the join must stand as before (``standing``), and the operation 
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -29,7 +29,10 @@ PACKAGE = str(Path(wm.__file__).parent) + "/"
 ERRORS: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
 
 NO_STEPS = {f"{kind}.{name}" for kind in ("RLock", "lock") for name in ("__exit__", "release")}
-NO_STEPS |= {"WeakSet.__init__.<locals>._remove"}
+NO_STEPS |= {
+    f"{kind}.__init__.<locals>.{name}"
+    for kind, name in (("WeakSet", "_remove"), ("WeakKeyDictionary", "remove"))
+}
 
 
 class Place(NamedTuple):
@@ -50,6 +53,7 @@ class Step(NamedTuple):
 
 
 Watch = Callable[[Place], None]
+Skip = Callable[[Place], bool]
 
 
 def every_step(
@@ -60,21 +64,20 @@ def every_step(
     errors: Sequence[type[BaseException]] = ERRORS,
     at_most: int | None = None,
     standing: Callable[[Any], Any] | None = None,
-    leave_out: Collection[str] = (),
+    skip: Skip | None = None,
 ) -> int:
     """Interrupt ``operation`` at each of its steps; returns at how many it was.
 
     ``at_most``: so many steps, other places before the same place again, the errors in turn; None: each step with each error.
-    ``leave_out``: functions (``Class.name``) that are not interrupted, with all that they call. ``standing``: what of a join must be
-    as before; by default, of a StreamJoin, ``standing_of``.
+    ``skip``: places to leave out. ``standing``: what of a join must be as before; by default, of a StreamJoin, ``standing_of``.
     """
     standing = standing_of if standing is None else standing
     check(*_done(make_join, operation))  # also compiles what is to be compiled
-    steps = _steps(make_join, operation, leave_out)
+    steps = [step for step in _steps(make_join, operation) if skip is None or not skip(step.place)]
     assert steps, "the operation makes no call within the package"
     for step, error in _chosen(steps, errors, at_most):
         try:
-            _interrupt(make_join, operation, check, standing, step, error, leave_out)
+            _interrupt(make_join, operation, check, standing, step, error)
         except BaseException as failure:
             failure.add_note(
                 f"after {error.__name__} before {step.place}, pass {step.before} (one of {len(steps):,} steps)"
@@ -101,9 +104,7 @@ def _chosen(
     return [(step, errors[i % len(errors)]) for i, step in enumerate(rounds[:at_most])]
 
 
-def _steps(
-    make_join: Callable[[], Any], operation: Callable[[Any], Any], leave_out: Collection[str] = ()
-) -> list[Step]:
+def _steps(make_join: Callable[[], Any], operation: Callable[[Any], Any]) -> list[Step]:
     """All steps of an operation, in order."""
     passed: Counter[Place] = Counter()
     steps: list[Step] = []
@@ -113,7 +114,7 @@ def _steps(
         passed[place] += 1
 
     join = make_join()
-    with watched(note, leave_out):
+    with watched(note):
         operation(join)
     _end(join)
     return steps
@@ -126,7 +127,6 @@ def _interrupt(
     standing: Callable[[Any], Any],
     step: Step,
     error: type[BaseException],
-    leave_out: Collection[str],
 ) -> None:
     join = make_join()
     before = standing(join)
@@ -141,7 +141,7 @@ def _interrupt(
                 raise raised
 
     try:
-        with watched(strike, leave_out):
+        with watched(strike):
             given = operation(join)
     except BaseException as caught:
         if not _comes_from(caught, raised):
@@ -170,7 +170,7 @@ def _end(join: Any) -> None:
 
 
 @contextmanager
-def watched(watch: Watch, leave_out: Collection[str] = ()) -> Iterator[None]:
+def watched(watch: Watch) -> Iterator[None]:
     """Call ``watch`` with the place of each step of this thread, before the step is made; it may raise."""
 
     def profile(frame: FrameType, event: str, arg: Any) -> None:
@@ -181,10 +181,9 @@ def watched(watch: Watch, leave_out: Collection[str] = ()) -> Iterator[None]:
             caller, callee = frame, getattr(arg, "__qualname__", repr(arg))
         else:
             return
-        inside = frame.f_code.co_filename.startswith(PACKAGE)
-        if caller is None or not (inside or caller.f_code.co_filename.startswith(PACKAGE)):
+        if caller is None or callee in NO_STEPS:
             return
-        if callee not in NO_STEPS and not (leave_out and _is_within(frame, leave_out)):
+        if any(one.f_code.co_filename.startswith(PACKAGE) for one in (frame, caller)):
             watch(Place(_where(caller), callee))
 
     collecting = gc.isenabled()
@@ -196,14 +195,6 @@ def watched(watch: Watch, leave_out: Collection[str] = ()) -> Iterator[None]:
         sys.setprofile(None)
         if collecting:
             gc.enable()
-
-
-def _is_within(frame: FrameType | None, functions: Collection[str]) -> bool:
-    while frame is not None:
-        if frame.f_code.co_qualname in functions:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _where(frame: FrameType) -> str:

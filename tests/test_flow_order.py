@@ -288,3 +288,19 @@ def test_adaptive_order_is_the_order_that_it_names() -> None:
         before = len(result.punctuations)
     assert "outer order, precision 4,096, tuned to its target" in join.explain()
     join.close()
+
+
+def test_punctuations_are_a_sequence_also_when_sliced() -> None:
+    join = wm.StreamJoin("r.x = s.a", r=wm.Rows(9), s=wm.Rows(9), order="outer")
+    marks = join.push(r={"x": [1, 2, 3]}, s={"a": [3, 1]}).punctuations
+    listed = list(marks)
+    assert len(listed) == 5
+    for cut in (slice(1, 3), slice(None), slice(-2, None), slice(None, None, -2), slice(9, 9)):
+        assert list(marks[cut]) == listed[cut]
+    assert marks[-1] == listed[-1]
+    assert list(marks[1:][1:2]) == listed[2:3]
+    assert listed[2] in marks
+    assert marks.index(listed[3]) == 3
+    assert list(reversed(marks)) == listed[::-1]
+    with pytest.raises(IndexError):
+        marks[5]

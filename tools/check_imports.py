@@ -15,6 +15,8 @@ PACKAGE = "watersmeet"
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "errors": (),
+    "extras": ("errors",),
+    "show": (),
     "kernels": ("errors",),
     # values and conditions
     "window": ("errors",),
@@ -40,12 +42,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "core": ("prepare", "probing", "outer", "payload", "pool", "short"),
     "flow": ("core",),
     # what users see
-    "result": ("core",),
+    "result": ("core", "extras", "show"),
     "state": ("core",),
     "snapshot": ("core",),
     "explain": ("core",),
-    "join": ("flow", "result", "state", "snapshot", "explain"),
-    "bench": ("join",),
+    "tally": (),
+    "join": ("flow", "result", "state", "snapshot", "explain", "tally"),
+    "bench": ("join", "extras"),
     "spark": ("bench",),
     "demo": ("bench",),
     "cli": ("bench", "demo", "spark"),
@@ -57,9 +60,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 FENCED: dict[str, tuple[str, ...]] = {
     "sqlglot": ("expression/parse.py",),
     "numba": ("kernels/", "bench/"),
-    "typer": ("cli.py", "bench/"),
+    "typer": ("cli/",),
     "duckdb": ("bench/",),
-    "polars": ("bench/",),
+    "polars": ("bench/", "result.py"),
     "pandas": ("bench/",),
     "pathway": ("bench/",),
     "matplotlib": ("bench/",),

@@ -100,6 +100,20 @@ class Arrivals:
     def commit(self, counts: np.ndarray, clock: np.ndarray) -> None:
         self.counts, self.clock = counts, clock
 
+    def moved(self, latest: Sequence[int | None]) -> np.ndarray:
+        """The clock once times with these codes have been seen of the streams; None, and a stream without time, moves nothing."""
+        clock = self.clock.copy()
+        for k, code in enumerate(latest):
+            if code is not None and self.timed(k):
+                ahead = self._ahead(k, np.array([code]))[0]
+                clock[k], clock[2 + k] = max(clock[k], code), max(clock[2 + k], ahead)
+        return clock
+
+    def count(self, k: int, rows: int) -> None:
+        """Rows of stream k have come, and no time window is there to ask. The old counts stay as they were, for who has hold of them."""
+        self.counts = counts = self.counts.copy()
+        counts[k] += rows
+
     def at(self, clock: np.ndarray) -> "Arrivals":
         """As it stood when the clock was so."""
         then = Arrivals(self.windows)

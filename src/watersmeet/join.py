@@ -1,7 +1,9 @@
 """``StreamJoin``: what users write. Names, SQL texts and options outside; arrival numbers and the join core inside."""
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
 from os import PathLike
 from typing import Any
 
@@ -24,6 +26,7 @@ from watersmeet.flow.stream import leaving
 from watersmeet.outer import join_type
 from watersmeet.plan import INDEXES
 from watersmeet.result import Gatherer, Result
+from watersmeet.show import join_html, join_line
 from watersmeet.snapshot import restore, snapshot, stored_rows
 from watersmeet.state import (
     read_state,
@@ -33,7 +36,8 @@ from watersmeet.state import (
     window_to_json,
     write_state,
 )
-from watersmeet.window import Range, Rows, Unbounded, Window
+from watersmeet.tally import Tally
+from watersmeet.window import Range, Window, named_windows
 
 MODES = ("pairs", "count", "ranges")
 
@@ -49,7 +53,37 @@ class StreamJoin:
     >>> result.to_arrow().to_pydict()
     {'x': [1, 9], 'a': [2, 9]}
 
-    ``windows={"r": ..., "s": ...}`` does the same as the keywords, for stream names that clash with an option.
+    The first argument is the condition: what would stand after ON in SQL, over the streams' names. Each stream is a keyword with
+    its window: ``Rows(n)``, ``Range(duration, time=, lateness=)`` or ``Unbounded()``. The options:
+
+    - ``windows``: ``{"r": ..., "s": ...}``, in place of the keywords, for stream names that clash with an option.
+    - ``how``: "inner" (default), "left", "right", "full"; "semi" and "anti" of the first stream; "right_semi" and "right_anti" of
+      the second. A row without a partner comes out once, when it can no longer find one.
+    - ``select``: a SQL select list over the streams' names, such as "r.x, s.a + 1 AS next". Default "*": all columns; those that
+      both streams have get the stream's name in front.
+    - ``index``: "auto" (default: picked for each sub-window), "scan", "hash", "bi_sort", "rap_table", "wib_tree" or "grid".
+    - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
+    - ``result``: what a result keeps: "pairs" (default), "ranges" (one record for all the neighbouring matches of a row, so the cost
+      does not grow with them) or "count" (only how many).
+    - ``schemas``: ``{"r": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it. With the
+      schemas of both streams a condition that does not fit them is refused at once.
+    - ``subwindow``: rows in a sub-window, at least 1. Default None: worked out from the windows and the batches.
+
+    How rows reach the cores and how results leave (docs/flows.md):
+
+    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake". Default None: no flow, the fastest.
+    - ``order``: the order of the results: "none" (default), "outer", "inner" or "adaptive". Needs result="pairs".
+    - ``precision``: with order "outer" or "inner": a punctuation after every so many rows, at least 1 (default: strict order).
+    - ``target_rate``, ``target_latency``: with order "adaptive", one of them: rows a second, or seconds a push. Default None.
+    - ``granularity``: most rows of a message between cores, at least 1. Default None: 8,192; 65,536 for "pan_join".
+    - ``fanout``: of the tree of "split_join", at least 2. Default None: 4.
+    - ``queue``: messages that a queue holds, at least 1. Default None: 16, or more where messages are small.
+    - ``on_core_failure``: "raise" (default) or "continue" without that core ("split_join" and "pan_join").
+    - ``collect``: with "pan_join": how long rows may wait for a batch to fill, such as "10 ms" or a number of seconds. Default None: a
+      push waits for nothing.
+
+    ``push`` lets rows arrive and gives their results; ``finish`` ends the streams; ``explain`` and ``stats`` say how it goes; ``save``
+    and ``load`` keep the state. As a context manager, the join closes itself.
     """
 
     def __init__(
@@ -76,7 +110,7 @@ class StreamJoin:
         collect: str | float | None = None,
         **streams: Window,
     ) -> None:
-        named = _named_windows(windows, streams)
+        named = named_windows(windows, streams, OPTIONS)
         self.streams = tuple(named)
         self.windows = dict(named)
         self._places = {name: k for k, name in enumerate(named)}
@@ -100,9 +134,12 @@ class StreamJoin:
         self._bound = False  # whether both schemas are known
         self._gatherer = Gatherer(self.streams, self._schemas, None, result)
         self._core = self._new_core()
-        self._late = [0, 0]
-        self._results = self._pushes = 0
-        self._seconds = 0.0
+        # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
+        self._lock = threading.Lock()
+        # Who only looks must not wait for a producer that waits for room: in a flow it is enough that nothing is being written down.
+        self._looking = self._core.lock if isinstance(self._core, FlowCore) else self._lock
+        # Two tallies, each with one writer: what pushes gave, and what left through results().
+        self._pushed, self._taken = Tally(), Tally()
         self._finished = self._closed = False
         if schemas is not None:
             self._adopt(self._given(schemas))
@@ -120,22 +157,37 @@ class StreamJoin:
     def push(self, rows: Mapping[str, Any] | None = None, /, *, order: Any = None, **batches: Any) -> Result:
         """Let rows arrive, and get every result that they complete.
 
+        A batch is Arrow data (pyarrow, polars, pandas, duckdb, anything with the Arrow PyCapsule interface) or a dict of NumPy
+        arrays or lists: ``push(r=..., s=...)``, or one stream alone. A stream's first batch fixes its columns and types. Rows that
+        come too late for their window are in ``result.late``.
+
         Within one call the rows of the streams arrive in keyword order, unless ``order`` gives the interleaving: a sequence of
         stream names, one per row, or the name of a time column to merge by. ``push({"r": ..., "s": ...})`` does the same as the
-        keywords, for a stream that is called ``order``. A batch that is refused is refused whole, with the others of the same
-        call: the join goes on as if nothing had been pushed.
+        keywords, for a stream that is called ``order``.
+
+        A push is all or nothing. A batch that is refused is refused whole, with the others of the same call; whatever else fails
+        (memory, Ctrl-C): the join goes on as if nothing had been pushed. Several threads may push: pushes are then one after the
+        other, in the order in which they get their turn.
         """
         started = time.perf_counter()
-        if self._finished:
-            raise StateError(
-                "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
-            )
-        if self._closed:
-            raise StateError(
-                "the join must be open to be pushed to; got a push after close(); make a new StreamJoin"
-            )
         if rows is not None:
             batches = {**rows, **batches}
+        with self._lock:
+            if self._finished or self._closed:
+                raise self._over("a push")
+            try:
+                return self._push_all(batches, order, started)
+            except BaseException:
+                self._core.take_back()
+                raise
+
+    def _over(self, what: str) -> StateError:
+        call = "finish()" if self._finished else "close()"
+        return StateError(
+            f"the join must be open to be pushed to; got {what} after {call}; make a new StreamJoin"
+        )
+
+    def _push_all(self, batches: Mapping[str, Any], order: Any, started: float) -> Result:
         given: list[int] = []
         arrows: list[pa.RecordBatch | None] = [None, None]
         for name, data in batches.items():
@@ -164,7 +216,7 @@ class StreamJoin:
         try:
             self._adopt(fresh)
             return self._push(arrows, order, given, started)
-        except Exception:
+        except BaseException:
             self._go_back(*before)
             raise
 
@@ -182,14 +234,29 @@ class StreamJoin:
     ) -> Result:
         sequence = None if order is None else self._sequence(order, arrows)
         outcome = self._core.push(arrows, sequence, given[0] if given else 0)
-        self._pushes += 1
-        return self._result(outcome, started)
+        return self._give(outcome, 1, started)
 
-    def _place(self, name: str) -> int:
+    def _give(self, outcome: Outcome, pushes: int, started: float) -> Result:
+        """Where a push begins to count: all that can fail comes before ``commit``; what follows it only adds numbers."""
+        result, tally = self._result(outcome), self._pushed
+        late = self._late_in(result) if result.late else (0, 0)
+        now = time.perf_counter()
+        self._core.commit()
+        tally.pushes += pushes
+        tally.results += result.count
+        tally.seconds += now - started
+        tally.late = tally.late[0] + late[0], tally.late[1] + late[1]
+        return result
+
+    def _late_in(self, result: Result) -> tuple[int, int]:
+        left, right = (result.late[name].num_rows if name in result.late else 0 for name in self.streams)
+        return left, right
+
+    def _place(self, name: str, call: str = "push()") -> int:
         place = self._places.get(name)
         if place is None:
             raise OptionError(
-                f"push() takes the streams {self.streams[0]!r} and {self.streams[1]!r}, and order=; got {name!r}"
+                f"{call} takes the streams {self.streams[0]!r} and {self.streams[1]!r}; got {name!r}"
             )
         return place
 
@@ -230,14 +297,71 @@ class StreamJoin:
             codes.append(values)
         return codes
 
-    def finish(self) -> Result:
-        """End the streams: rows that still wait for a partner are emitted, and the state is given back."""
+    def advance(self, clocks: Mapping[str, Any] | None = None, /, **times: Any) -> Result:
+        """Move the clock of a stream that has no rows to push, and get the results that waited for it.
+
+        ``join.advance(q="2024-05-01 12:00:05")`` says that stream q has come to that time: just as a row of q with that time would,
+        it moves the watermark (by the stream's own ``lateness`` less), so that rows which can no longer match are emitted and
+        forgotten. A time before the clock changes nothing. A row of q that comes later and is older than the watermark is late.
+        The streams must have a ``Range`` window, and both schemas must be known: give ``schemas=`` if a stream may not begin at all.
+        """
         started = time.perf_counter()
-        if self._finished:
-            raise StateError("finish() must be called once; got a second call")
-        outcome = self._core.finish()
-        self._finished = True
-        return self._result(outcome, started)
+        if clocks is not None:
+            times = {**clocks, **times}
+        with self._lock:
+            if self._finished or self._closed:
+                raise self._over("advance()")
+            codes: list[int | None] = [None, None]
+            for name, value in times.items():
+                k = self._place(name, "advance()")
+                codes[k] = self._time_code(k, name, value)
+            try:
+                return self._give(self._core.advance(codes), 0, started)
+            except BaseException:
+                self._core.take_back()
+                raise
+
+    def _time_code(self, k: int, stream: str, value: Any) -> int:
+        """A time of stream k as its time column would hold it, as a code."""
+        window, axis = self.windows[stream], self._core.arrivals.axis
+        if not isinstance(window, Range):
+            raise OptionError(
+                f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
+            )
+        schema = self._schemas[k]
+        if not self._bound or axis is None or schema is None:
+            unknown = [name for name, one in zip(self.streams, self._schemas, strict=True) if one is None]
+            raise StateError(
+                f"advance() needs the schemas of both streams; that of {' and '.join(map(repr, unknown))} is not known yet; give "
+                "schemas= when the join is made, or push a batch first"
+            )
+        field = schema.field(window.time)
+        if isinstance(value, str) and pa.types.is_temporal(field.type):
+            try:
+                value = pa.scalar(value).cast(field.type)
+            except pa.ArrowException as error:
+                raise OptionError(
+                    f"advance({stream}=...) must be a time of type {field.type}; got {value!r}: {error}"
+                ) from error
+        batch = to_batch({window.time: [value]}, stream, pa.schema([field]))
+        return int(axis.codes(k, batch)[0])
+
+    def finish(self) -> Result:
+        """End the streams: rows that still wait for a partner are emitted, and the state is given back.
+
+        Called once; no push after it. An inner join without a flow needs it only to free memory.
+        """
+        started = time.perf_counter()
+        with self._lock:
+            if self._finished:
+                raise StateError("finish() must be called once; got a second call")
+            try:
+                result = self._give(self._core.finish(), 0, started)
+            except BaseException:
+                self._core.take_back()
+                raise
+            self._finished = True
+            return result
 
     def results(self) -> Iterator[Result]:
         """Results as they leave, block by block, while another thread pushes; ends after ``finish()``.
@@ -251,15 +375,42 @@ class StreamJoin:
                 "flow='split_join', for instance"
             )
         blocks = leaving(core)
-        return (self._result(outcome, time.perf_counter()) for outcome in blocks)
+        return (self._take(outcome) for outcome in blocks)
+
+    def _take(self, outcome: Outcome) -> Result:
+        result, taken = self._result(outcome), self._taken
+        left, right = self._late_in(result)
+        taken.results += result.count
+        taken.late = taken.late[0] + left, taken.late[1] + right
+        return result
 
     def close(self) -> None:
         """End the threads of a flow; rows that are on their way are lost. Always returns. A closed join can still be saved."""
         self._closed = True
-        self._core.close()
+        if isinstance(self._core, FlowCore):  # wakes a producer that waits for room, and has the lock
+            self._core.close()
+        else:
+            with self._lock:
+                self._core.close()
 
     def __enter__(self) -> "StreamJoin":
         return self
+
+    def __repr__(self) -> str:
+        with self._looking:
+            rows = [chain.rows for chain in self._core.chains]
+        held = {name: (window, rows[k]) for k, (name, window) in enumerate(self.windows.items())}
+        return join_line(held, self.options, self._counters()[1], self._ended())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the streams, their windows and what they hold."""
+        stats = self.stats()
+        counts = stats["streams"]
+        streams = {name: {"window": window, **counts[name]} for name, window in self.windows.items()}
+        return join_html(streams, self.options, stats["results"], self._ended())
+
+    def _ended(self) -> str:
+        return "finished" if self._finished else "closed" if self._closed else ""
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -322,51 +473,65 @@ class StreamJoin:
 
     # ---- results out --------------------------------------------------------------------------------------------
 
-    def _result(self, outcome: Outcome, started: float) -> Result:
-        late = {}
-        for k, batch in outcome.late.items():
-            self._late[k] += batch.num_rows
-            late[self.streams[k]] = batch
+    def _result(self, outcome: Outcome) -> Result:
+        late = {self.streams[k]: batch for k, batch in outcome.late.items()}
         missing = {self.streams[k]: rows for k, rows in outcome.missing.items()}
-        result = Result(self._gatherer, outcome.matches, outcome.chunks, late, outcome.punctuations, missing)
-        self._results += result.count
-        self._seconds += time.perf_counter() - started
-        return result
+        return Result(self._gatherer, outcome.matches, outcome.chunks, late, outcome.punctuations, missing)
 
     def explain(self) -> str:
-        """How the join finds its pairs: condition, driver, index, windows, sub-windows, what is checked when."""
-        return explain(self._core, self.options)
+        """How the join finds its pairs, in words: condition, driver, index, windows, sub-windows, what is checked when."""
+        with self._looking:
+            return explain(self._core, self.options)
 
     def stats(self) -> dict[str, Any]:
-        """Rows, bytes, sub-windows, late rows and rates, as of now."""
+        """Rows, bytes, sub-windows, late rows and rates, as of now.
+
+        ``streams`` has, by name: ``rows`` held, ``arrived``, ``late``, ``subwindows``, ``indexes``, ``bytes`` (of index and payload).
+        Beside it: ``results``, ``pushes``, ``seconds`` spent in pushes, ``rows_per_second``, and the ``watermark``
+        (None without time windows).
+        """
+        with self._looking:
+            return self._stats()
+
+    def _stats(self) -> dict[str, Any]:
+        late, results, pushes, seconds = self._counters()
         arrivals, streams = self._core.arrivals, {}
         for k, name in enumerate(self.streams):
             chain, payload = self._core.chains[k], self._core.payload[k]
             index_bytes, payload_bytes = self._core.index_bytes(k), 0 if payload is None else payload.nbytes
             streams[name] = {
-                "rows": chain.rows, "arrived": int(arrivals.counts[k]), "late": self._late[k], "subwindows": len(chain.subwindows),
+                "rows": chain.rows, "arrived": int(arrivals.counts[k]), "late": late[k], "subwindows": len(chain.subwindows),
                 "indexes": self._core.indexes(k),
                 "index_bytes": index_bytes, "payload_bytes": payload_bytes, "bytes": index_bytes + payload_bytes,
             }  # fmt: skip
         arrived = int(arrivals.counts.sum())
         axis, watermark = arrivals.axis, arrivals.watermark
         return {
-            "streams": streams, "results": self._results, "pushes": self._pushes, "seconds": self._seconds,
-            "rows_per_second": arrived / self._seconds if self._seconds else 0.0,
+            "streams": streams, "results": results, "pushes": pushes, "seconds": seconds,
+            "rows_per_second": arrived / seconds if seconds else 0.0,
             "watermark": None if axis is None or watermark == BOTTOM else axis.value(watermark),
         }  # fmt: skip
+
+    def _counters(self) -> tuple[list[int], int, int, float]:
+        pushed, taken = self._pushed, self._taken
+        late = [one + two for one, two in zip(pushed.late, taken.late, strict=True)]
+        return late, pushed.results + taken.results, pushed.pushes, pushed.seconds
 
     # ---- state --------------------------------------------------------------------------------------------------
 
     def save(self, directory: str | PathLike[str]) -> None:
         """Write the whole state to a directory; ``StreamJoin.load`` goes on from there, exactly."""
+        with self._lock:
+            self._save(directory)
+
+    def _save(self, directory: str | PathLike[str]) -> None:
         self._core.settled()
         header = {
             "options": self.options,
             "windows": {name: window_to_json(window) for name, window in self.windows.items()},
             "schemas": [schema_to_json(schema) for schema in self._schemas],
             "core": snapshot(self._core),
-            "counters": [self._late, self._results, self._pushes, self._seconds, self._finished],
+            "counters": [*self._counters(), self._finished],
         }
         write_state(
             directory, header, {self.streams[k]: table for k, table in stored_rows(self._core).items()}
@@ -382,28 +547,9 @@ class StreamJoin:
         restore(
             join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
         )
-        join._late, join._results, join._pushes, join._seconds, join._finished = header["counters"]
+        late, results, pushes, seconds, join._finished = header["counters"]
+        join._pushed = Tally((late[0], late[1]), results, pushes, seconds)
         return join
-
-
-def _named_windows(windows: Mapping[str, Window] | None, streams: Mapping[str, Window]) -> dict[str, Window]:
-    named = {**(windows or {}), **streams}
-    if windows and streams:
-        raise OptionError(
-            "windows are given by windows= or by one keyword per stream; got both; use one of them"
-        )
-    if len(named) != 2:
-        raise OptionError(
-            f"a StreamJoin must have two streams, each with its window, such as r=Rows(1000), s=Rows(1000); got {len(named)}: "
-            f"{', '.join(named) or 'none'}"
-        )
-    for name, window in named.items():
-        if not isinstance(window, Rows | Range | Unbounded):
-            raise OptionError(
-                f"the window of stream {name!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {window!r}"
-                + ("" if windows else "; an unknown option is taken for a stream")
-            )
-    return named
 
 
 def _checked_options(**options: Any) -> dict[str, Any]:
@@ -422,3 +568,8 @@ def _checked_options(**options: Any) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise OptionError(f"{name}= must be a whole number of at least 1; got {value!r}")
     return options
+
+
+OPTIONS = tuple(
+    name for name, option in signature(StreamJoin).parameters.items() if option.kind is option.KEYWORD_ONLY
+)

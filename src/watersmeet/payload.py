@@ -94,6 +94,16 @@ class Payload:
         if gone:
             self.chunks = Chunks(chunks.batches[gone:], chunks.firsts[gone:])
 
+    def mark(self) -> tuple[Chunks, int, int]:
+        """Where the rows stand: what ``back_to`` goes back to."""
+        return self.chunks, len(self.chunks.firsts), self.end
+
+    def back_to(self, mark: tuple[Chunks, int, int]) -> None:
+        """As it was at the mark, also if chunks have been dropped or merged since: those lists were left as they were."""
+        chunks, length, end = mark
+        self.chunks, self.end = Chunks(chunks.batches[:length], chunks.firsts[:length]), end
+        self._small = FANOUT
+
     def drop_from(self, arrival: int) -> None:
         """Forget the rows from ``arrival`` on: a push that failed is undone."""
         batches, firsts = [], []

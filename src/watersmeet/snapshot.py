@@ -26,7 +26,7 @@ def snapshot(core: JoinCore) -> dict[str, Any]:
         "counts": core.arrivals.counts.tolist(),
         "clock": core.arrivals.clock.tolist(),
         "subwindows": [[[sub.base, sub.end] for sub in chain.subwindows] for chain in core.chains],
-        "replans": core.replans,
+        "replans": list(core.replans),
         "shares": {} if core.plan is None else core.plan.selectivity,
         "extra": core.extra_numbers(),
     }

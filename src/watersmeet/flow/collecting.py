@@ -1,5 +1,6 @@
 """A flow whose pushes are collected until there are enough rows, or the first has waited long enough."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -68,7 +69,7 @@ class CollectingCore(FlowCore):
         if self.pushing.acquire(blocking=False):  # else somebody pushes, and lets them through
             try:
                 if self.collector.due() and not self.pending and not self.closed:
-                    late = self._all_or_nothing(self._let_through).late
+                    late = self.all_or_nothing(self._standing(), self._let_through).late
                     if late:
                         self.asides.append(Outcome(Matches(), late, self.chunks()))
             finally:
@@ -77,6 +78,12 @@ class CollectingCore(FlowCore):
     def patience(self, longest: float) -> float:
         left = self.collector.left()
         return longest if left is None else min(longest, left)
+
+    def advance_through(self, latest: Sequence[int | None]) -> Outcome:
+        """What was collected came before."""
+        collected = self._let_through() if self.collector.rows else None
+        outcome = super().advance_through(latest)
+        return outcome if collected is None else _one_after_the_other(collected, outcome)
 
     def finish_through(self) -> Outcome:
         collected = self._let_through() if self.collector.rows else None
@@ -92,8 +99,8 @@ class CollectingCore(FlowCore):
             )
         super().settled()
 
-    def _take_back(self, before: Savepoint, newest: int, error: BaseException) -> None:
-        super()._take_back(before, newest, error)
+    def restore(self, savepoint: Savepoint, newest: int, error: BaseException) -> None:
+        super().restore(savepoint, newest, error)
         if isinstance(
             error, CoreFailed
         ):  # who pushes is told from which rows on: those that were collected too

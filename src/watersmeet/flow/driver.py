@@ -4,6 +4,7 @@ Rows are the state, here too: the ledger has them, and what the cores hold can b
 undone, a new plan gets new cores, and saving needs no core at all.
 """
 
+import sys
 import threading
 import time
 import weakref
@@ -38,6 +39,8 @@ from watersmeet.prepare import read_columns
 from watersmeet.probing import Residual
 from watersmeet.window import Window
 
+Admitted = tuple[list[Pushed | None], np.ndarray, np.ndarray]  # rows, and counts and clock with them
+Standing = tuple[Savepoint, int, bool]  # the state, the newest push, and whether somebody else takes results
 _MET = Validity(0, 0)  # of rows that have met everything there was: as probes they see nothing
 
 
@@ -178,7 +181,15 @@ class FlowCore(Ledger):
         visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
     ) -> Outcome:
         assert not visiting  # cores that do not store all rows are the flow's own business
+        return self._in_turn(partial(self.push_through, batches, order, first))
+
+    def advance(self, latest: Sequence[int | None]) -> Outcome:
+        return self._in_turn(partial(self.advance_through, latest))
+
+    def _in_turn(self, act: Callable[[], Outcome]) -> Outcome:
+        """Let rows arrive, or a clock move: one thread at a time, all or nothing, and until ``commit`` it can be taken back."""
         with self.pushing:
+            self.mend()
             if self.finished or self.final_mark is not None:
                 raise StateError(
                     "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
@@ -188,39 +199,72 @@ class FlowCore(Ledger):
                     "the join must be open to be pushed to; got a push after close(); make a new StreamJoin"
                 )
             if self.streaming:  # results leave later, so that the end of a push is no time to change the plan
-                self._replan()
-            return self._all_or_nothing(partial(self.push_through, batches, order, first))
+                self._replan_or_not()
+            self._before = before = self._standing()
+            return self.all_or_nothing(before, act)
 
-    def _all_or_nothing(self, act: Callable[[], Outcome]) -> Outcome:
-        """Do something that changes the state, by who has the right to push. If it fails at any step, it is undone."""
-        apart, newest = self.streaming, self.mark
+    # ---- all or nothing -----------------------------------------------------------------------------------------
+
+    def _standing(self) -> Standing:
         with self.lock:
-            before = self.savepoint()
+            return self.savepoint(), self.mark, self.streaming
+
+    def all_or_nothing(self, before: Standing, act: Callable[[], Outcome]) -> Outcome:
+        """Do something that changes the state, by who has the right to push. If it fails at any step, it is undone."""
         try:
             return act()
         except BaseException as error:
-            if not apart:
-                self._take_back(before, newest, error)
-            elif self.mark != newest:
-                self.give_up(error)
+            self._undo(before, error)
             raise
 
-    def _take_back(self, before: Savepoint, newest: int, error: BaseException) -> None:
+    def commit(self) -> None:
+        self._before = None
+
+    def take_back(self) -> None:
+        """The caller of the last push has failed before it said ``commit``."""
+        if self._before is not None:
+            savepoint, mark, apart = self._before
+            self._undo((savepoint, mark, apart), sys.exception() or StateError("the push was taken back"))
+
+    def mend(self) -> None:
+        """Should an undo have been interrupted itself, it is repeated."""
+        if self._before is not None:
+            self.take_back()
+
+    def _undo(self, before: Standing, error: BaseException) -> None:
+        savepoint, newest, apart = before
+        if not apart:
+            self.restore(savepoint, newest, error)
+        elif self.mark != newest:
+            self.give_up(error)
+        self._before = None
+
+    def restore(self, savepoint: Savepoint, newest: int, error: BaseException) -> None:
         """Nothing else was on its way: all is as before. Cores that have seen the rows are made anew when they are next needed."""
         runner = self.runner
         with self.lock:
             if self.mark != newest:
                 self.runner = self.flow = None
             self.pending.clear()
-            before.restore()
+            savepoint.restore()
         if self.runner is None and runner is not None:
             runner.close()
         self._tell_where(error)
+
+    # ---- through the network ------------------------------------------------------------------------------------
 
     def push_through(
         self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int
     ) -> Outcome:
         """A push, by who has the right to push."""
+        return self._through(partial(self._admitted, batches, order, first), order, first)
+
+    def advance_through(self, latest: Sequence[int | None]) -> Outcome:
+        """A push without rows, after which a clock stands later."""
+        return self._through(partial(self._moved, latest), None, 0)
+
+    def _through(self, admit: Callable[[], Admitted], order: np.ndarray | None, first: int) -> Outcome:
+        """Write down what is let in, send it through the network and, unless somebody else takes the results, wait for them."""
         if self.sights is not None:  # rows can be put back where they were only while nothing moves
             self.wait_until_idle()
         if self.runner is not None and self.runner.lost:
@@ -229,7 +273,7 @@ class FlowCore(Ledger):
         with self.lock:
             if self.closed:
                 raise StateError(CLOSED)
-            pushed, counts, clock = self._admitted(batches, order, first)
+            pushed, counts, clock = admit()
             late = {
                 k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None
             }
@@ -294,7 +338,7 @@ class FlowCore(Ledger):
 
     def _admitted(
         self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int
-    ) -> tuple[list[Pushed | None], np.ndarray, np.ndarray]:
+    ) -> Admitted:
         """Judge and prepare; nothing is changed yet."""
         sizes = [0 if batch is None else batch.num_rows for batch in batches]
         times = [self.times(k, batch) for k, batch in enumerate(batches)]
@@ -310,6 +354,13 @@ class FlowCore(Ledger):
                     self._prepare(k, mine, order is not None, self.pool.buffer())
         return pushed, counts, clock
 
+    def _moved(self, latest: Sequence[int | None]) -> Admitted:
+        """No rows, and a clock that stands later."""
+        self._shares_of = {}
+        if self.plan is not None:
+            self.start()
+        return [None, None], self.arrivals.counts, self.arrivals.moved(latest)
+
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
         assert self.plan is not None
         columns = read_columns(self.plan, self.streams[k], mine.batch, mine.first, mine.arrived.times)
@@ -323,13 +374,18 @@ class FlowCore(Ledger):
             if not self.replans or self.condition is None or self.pending:
                 return
             if int(min(self.arrivals.counts)) >= self.replans[0]:
-                before = self.savepoint()
-                try:
-                    self.replans.pop(0)
-                    self.make_plan(self._shares())
-                except BaseException:
-                    before.restore()
-                    raise
+                self.make_plan(self._shares())
+                self.replans = self.replans[1:]
+
+    def _replan_or_not(self) -> None:
+        """The same, where nobody else goes back if it fails."""
+        with self.lock:
+            before = self.savepoint()
+            try:
+                self._replan()
+            except BaseException:
+                before.restore()
+                raise
 
     def _loads(self, pending: Pending, order: np.ndarray | None, first: int) -> Iterator[Load]:
         shares = [self._shares_of[k] for k in (first, 1 - first) if k in self._shares_of]
@@ -378,7 +434,9 @@ class FlowCore(Ledger):
 
     def finish(self) -> Outcome:
         with self.pushing:
-            return self._all_or_nothing(self.finish_through)
+            self.mend()
+            self._before = before = self._standing()
+            return self.all_or_nothing(before, self.finish_through)
 
     def finish_through(self) -> Outcome:
         """The end of the streams, by who has the right to push."""

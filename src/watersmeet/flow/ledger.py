@@ -6,7 +6,7 @@ what was written down can be taken back. For flows in which rows meet late it al
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,9 +102,8 @@ class Ledger(JoinCore):
 
     def savepoint(self) -> Savepoint:
         """All that a push may change here, to go back to while nothing else is on its way."""
-        before = Savepoint()
-        before.keep(self, ("plan", "layout", "borders", "_simple"))
-        before.keep_value(self, "replans", list(self.replans))
+        before = Savepoint(self.journal)
+        before.keep(self, ("plan", "layout", "borders", "replans", "_simple"))
         before.keep_value(self, "habits", [replace(habits) for habits in self.habits])
         before.keep_value(self, "_latest", list(self._latest))
         before.keep(self.arrivals, ("counts", "clock"))
@@ -167,33 +166,17 @@ class Ledger(JoinCore):
                 sub.done[sub.count :] = False
                 sub.swept = min(sub.swept, sub.count)
 
-    def _own_flags(self, k: int, concerned: Callable[[SubWindow], bool]) -> None:
-        """Copy the flags that are about to be set: a savepoint has hold of those that there were."""
-        for sub in self.chains[k].subwindows:
-            if sub.done is not None and concerned(sub):
-                sub.done = sub.done.copy()
-
-    def _note(self, k: int, arrivals: np.ndarray) -> np.ndarray:
-        """Flag rows as matched; those that were not before."""
-        low, high = arrivals.min(initial=TOP), arrivals.max(initial=BOTTOM)
-        self._own_flags(k, lambda sub: sub.base <= high and sub.end > low)
-        return note_matches(self.chains[k], arrivals)
-
-    def _sweep(self, k: int, arrival: int, time: int) -> np.ndarray:
-        """The rows that are over and have found nobody."""
-        self._own_flags(k, lambda sub: sub.swept < sub.count and (sub.base < arrival or sub.min_time < time))
-        return sweep(self.chains[k], arrival, time)
-
     def outcome(self, gathered: Gathered, late: dict[int, pa.RecordBatch]) -> Outcome:
         """What has left, in the form of the join type."""
         matches, how = gathered.matches, self.how
         if how.name != "inner":
             columns = matches.columns()
             if how.semi is not None:
-                matches = Matches([alone(how.semi, self._note(how.semi, columns[how.semi]))])
+                first = note_matches(self.chains[how.semi], columns[how.semi], self.journal)
+                matches = Matches([alone(how.semi, first)])
             else:
                 for k in how.unmatched:
-                    self._note(k, columns[k])
+                    note_matches(self.chains[k], columns[k], self.journal)
                 matches = Matches([columns] if how.pairs else [])
         outcome = Outcome(matches, late, self.chunks())
         outcome.punctuations = Punctuations.joined(self.streams, gathered.marks)
@@ -207,7 +190,7 @@ class Ledger(JoinCore):
         ):  # rows that are over may still have to meet others: what counts is who has left
             gone = [(min(oldest[k], int(pending.ends[k])), BOTTOM) for k in (0, 1)]
         for k in self.how.unmatched:
-            matches.pairs.append(alone(k, self._sweep(k, *gone[k])))
+            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k], self.journal)))
         for k in (0, 1):
             chain, payload = self.chains[k], self.payload[k]
             if chain.subwindows and chain.expire(*gone[k]) and payload is not None:
@@ -219,7 +202,7 @@ class Ledger(JoinCore):
         """No more rows: emit who has found nobody, forget everything."""
         outcome = Outcome(Matches(), {}, self.chunks())
         for k in self.how.unmatched:
-            outcome.matches.pairs.append(alone(k, self._sweep(k, TOP, TOP)))
+            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP, self.journal)))
         for k in (0, 1):
             payload = self.payload[k]
             self.chains[k].expire(TOP, TOP)

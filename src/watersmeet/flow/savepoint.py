@@ -1,19 +1,23 @@
 """Where to go back to, should a push fail: one place that knows what a push may change.
 
-What a push changes it either replaces (numbers, the plan, lists that shrink, flags) or appends to (chunks, sub-windows). So references
-and lengths are enough: taking a savepoint copies no row, and going back is a few assignments that make nothing and ask nobody.
+What a push changes it replaces (numbers, the plan, lists that shrink), appends to (chunks, sub-windows) or writes in a journal (flags). So
+references and lengths are enough: taking a savepoint copies no row, and going back is a few assignments, which may be repeated.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
+from watersmeet.outer import Journal
+
 
 class Savepoint:
-    """Values of attributes and lengths of lists, as they were."""
+    """Values of attributes and lengths of lists, as they were; the journal has the flags set since."""
 
-    __slots__ = ("_lengths", "_values")
+    __slots__ = ("_journal", "_lengths", "_values")
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
+        journal.clear()
+        self._journal = journal
         self._values: list[tuple[Any, str, Any]] = []
         self._lengths: list[tuple[list[Any], int]] = []
 
@@ -30,6 +34,7 @@ class Savepoint:
         self._lengths.append((grown, len(grown)))
 
     def restore(self) -> None:
+        self._journal.take_back()
         for grown, length in self._lengths:
             del grown[length:]
         for thing, name, value in self._values:

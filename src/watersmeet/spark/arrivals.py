@@ -119,14 +119,3 @@ def merged_turn(
     clocks = [np.empty(n, np.int64) for n in sizes]
     judge(order, codes[0], low[0], codes[1], low[1], running, totals, *late, *seen, *clocks)
     return Turn(seen, clocks, clock, totals)
-
-
-def moved_clock(arrivals: Arrivals, latest: Sequence[int | None]) -> np.ndarray:
-    """The clock after a batch whose largest event times are these codes."""
-    clock = arrivals.clock.copy()
-    for k, code in enumerate(latest):
-        if code is not None and arrivals.timed(k):
-            assert arrivals.axis is not None
-            ahead = arrivals.axis.shift(np.array([code]), -arrivals.axis.lateness[k])[0]
-            clock[k], clock[2 + k] = max(clock[k], code), max(clock[2 + k], ahead)
-    return clock

@@ -17,7 +17,7 @@ from watersmeet.index.choose import Habits
 from watersmeet.matches import Matches
 from watersmeet.payload import Chunks
 from watersmeet.snapshot import DONE, restore, snapshot
-from watersmeet.spark.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn, moved_clock
+from watersmeet.spark.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
 from watersmeet.spark.layout import Dealing, contents
 from watersmeet.spark.runs import Run
 from watersmeet.spark.spec import GUEST, Binding
@@ -57,7 +57,7 @@ class LiveCore:
 
     def push(self, received: Received) -> Outcome:
         """Join what was received. The watermark moves when all is done."""
-        clock = moved_clock(self.arrivals, [received.latest(k) for k in (0, 1)])
+        clock = self.arrivals.moved([received.latest(k) for k in (0, 1)])
         given = [received.stream(k, schema) for k, schema in enumerate(self.bound.schemas)]
         judged = [self._on_time(k, batch) for k, batch in enumerate(given)]
         kept = [batch for batch, _ in judged]
@@ -100,7 +100,9 @@ class LiveCore:
             batch if rows is None else batch.take(pa.array(rows))
             for rows, batch in zip(mine, given, strict=True)
         ]
-        return self.core.push(stored, order, 0, visiting)
+        found = self.core.push(stored, order, 0, visiting)
+        self.core.commit()
+        return found
 
     def _mine(self, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
         """Which rows this core stores; None: all. By number where windows count; else by content, which no order can change."""
