@@ -4,6 +4,8 @@ A *step* is a call that the calling thread makes within the package or at its bo
 (``c_call``). The steps are found by a run under ``sys.setprofile``; each is named by its place (who calls whom, in which line) and by how
 often the place was passed before, so that a loop that waits for threads and turns more or less often moves no other step. The exception
 is raised before the call is made. The interpreter unsets a profile function that raises: what undoes the operation runs undisturbed.
+No steps are the release of a lock, which cannot fail and before which no signal is handled, and what the interpreter calls by itself when
+an object goes away.
 
     every_step(make_join, operation, check)
 
@@ -25,6 +27,12 @@ import watersmeet as wm
 
 PACKAGE = str(Path(wm.__file__).parent) + "/"
 ERRORS: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
+
+NO_STEPS = {f"{kind}.{name}" for kind in ("RLock", "lock") for name in ("__exit__", "release")}
+NO_STEPS |= {
+    f"{kind}.__init__.<locals>.{name}"
+    for kind, name in (("WeakSet", "_remove"), ("WeakKeyDictionary", "remove"))
+}
 
 
 class Place(NamedTuple):
@@ -166,13 +174,17 @@ def watched(watch: Watch) -> Iterator[None]:
     """Call ``watch`` with the place of each step of this thread, before the step is made; it may raise."""
 
     def profile(frame: FrameType, event: str, arg: Any) -> None:
+        caller: FrameType | None
         if event == "call":
-            caller = frame.f_back
-            inside = frame.f_code.co_filename.startswith(PACKAGE)
-            if caller is not None and (inside or caller.f_code.co_filename.startswith(PACKAGE)):
-                watch(Place(_where(caller), frame.f_code.co_qualname))
-        elif event == "c_call" and frame.f_code.co_filename.startswith(PACKAGE):
-            watch(Place(_where(frame), getattr(arg, "__qualname__", repr(arg))))
+            caller, callee = frame.f_back, frame.f_code.co_qualname
+        elif event == "c_call":
+            caller, callee = frame, getattr(arg, "__qualname__", repr(arg))
+        else:
+            return
+        if caller is None or callee in NO_STEPS:
+            return
+        if any(one.f_code.co_filename.startswith(PACKAGE) for one in (frame, caller)):
+            watch(Place(_where(caller), callee))
 
     collecting = gc.isenabled()
     gc.disable()  # a collection would make calls of its own, at any place
