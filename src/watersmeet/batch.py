@@ -168,7 +168,7 @@ def _imported(data: Any, stream: str) -> pa.RecordBatch:
     if isinstance(data, pa.Table):
         return one_batch(data)
     if _is_frame(data):
-        return one_batch(_from_pandas(data, stream))
+        return _from_pandas(data, stream)
     if hasattr(data, "__arrow_c_array__") and not isinstance(data, pa.Array):
         return pa.record_batch(data)
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.ChunkedArray):
@@ -191,7 +191,7 @@ def _is_frame(data: Any) -> bool:
     return pandas is not None and isinstance(data, pandas.DataFrame)
 
 
-def _from_pandas(frame: Any, stream: str) -> pa.Table:
+def _from_pandas(frame: Any, stream: str) -> pa.RecordBatch:
     """A frame's columns, then the levels of its index that have a name. Whether an index is a range must not matter."""
     levels = [(place, name) for place, name in enumerate(frame.index.names) if name is not None]
     names = [*frame.columns, *(name for _, name in levels)]
@@ -207,11 +207,13 @@ def _from_pandas(frame: Any, stream: str) -> pa.Table:
             f"column names of stream {stream!r}, with the names of a pandas index, must be unique; got {double[0]!r} more than once; "
             "rename, or call frame.reset_index(drop=True)"
         )
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    for place, name in levels:
-        values = pa.array(frame.index.get_level_values(place))
-        table = table.append_column(name, values)
-    return table
+    series = [frame.iloc[:, place] for place in range(len(frame.columns))]
+    series += [frame.index.get_level_values(place) for place, _ in levels]
+    arrays = [
+        to_array(values, None, f"column {name!r} of stream {stream!r}")
+        for name, values in zip(names, series, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def retyped(table: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:

@@ -3,7 +3,7 @@
 The array may have another type than the column; it has the same values, or the column is refused by row and value.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -49,7 +49,7 @@ def to_array(values: Any, kind: pa.DataType | None, what: str) -> pa.Array:
             f"{what} must be a list or an array with a value for each row; got {_described(values)}; write [value] for one row, or "
             "push rows as a list of dicts"
         )
-    return _from_list(values if isinstance(values, list) else list(values), kind, what)
+    return _from_list(_objects(values), kind, what)
 
 
 def fitted(values: Any, array: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
@@ -72,6 +72,8 @@ def _imported(values: Any) -> pa.Array | None:
         return None if values.dtype == object and values.ndim == 1 else pa.array(_known_to_arrow(values))
     if isinstance(values, pa.ChunkedArray):
         return _one_array(values)
+    if type(values).__module__.startswith("pandas.") and str(getattr(values, "dtype", "")) == "object":
+        return _inferred(values)[0]
     if hasattr(values, "__arrow_c_array__") or type(values).__module__.startswith("pandas."):
         array = pa.array(values)  # pandas' own conversion: its missing values are nulls
         return _one_array(array) if isinstance(array, pa.ChunkedArray) else array
@@ -97,33 +99,44 @@ def _known_to_arrow(values: np.ndarray) -> np.ndarray:
     return values
 
 
+def _objects(values: Iterable[Any]) -> list[Any]:
+    """The values as a list, in which what pandas and NumPy call missing is None. NaN is missing only to pandas."""
+    framed = type(values).__module__.startswith("pandas.")
+    listed = values if isinstance(values, list) else list(values)
+    missing = [
+        type(value).__name__ in MISSING or (framed and isinstance(value, float) and value != value)
+        for value in listed
+    ]
+    return (
+        [None if gone else value for gone, value in zip(missing, listed, strict=True)]
+        if any(missing)
+        else listed
+    )
+
+
 def _from_list(values: list[Any], kind: pa.DataType | None, what: str) -> pa.Array:
     array, error = _inferred(values)
     if array is not None:
         return array
-    if any(type(value).__name__ in MISSING for value in values):
-        return _from_list(
-            [None if type(value).__name__ in MISSING else value for value in values], kind, what
-        )
     for wider in (kind, *_WIDER):
         found = None if wider is None else from_objects(values, wider)
         if found is not None:
             return found
     row = _first(lambda stop: _inferred(values[:stop])[0] is None, len(values))
     raise SchemaError(
-        f"{what} must hold values of one type that Arrow has; got {_shown(values[row])} ({type(values[row]).__name__}) in row "
+        f"{what} must hold values of one type; got {_shown(values[row])} ({type(values[row]).__name__}) in row "
         f"{row}: {error}"
     )
 
 
-def _inferred(values: Sequence[Any]) -> tuple[pa.Array | None, object]:
+def _inferred(values: Any) -> tuple[pa.Array | None, object]:
     """The array that Arrow makes of Python objects, if it has the same values; else why not."""
     try:
         array = pa.array(values)
         kind = array.type
         # Only here does inference change objects: it mixes zones with none, dates with times, text with binary, and cuts nanoseconds.
         risky = pt.is_temporal(kind) or pt.is_nested(kind) or pt.is_binary(kind)
-        if risky and not same_objects(values, array.to_pylist()):
+        if risky and not same_objects(_objects(values), array.to_pylist()):
             return None, f"{kind} would change it"
     except MemoryError:
         raise

@@ -52,13 +52,12 @@ def first_unfit(column: pa.Array, target: pa.DataType) -> int:
 
 def decoded(column: pa.Array) -> pa.Array:
     """The values themselves: without dictionary and run-end encoding."""
-    while True:
-        if pt.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        elif pt.is_run_end_encoded(column.type):
-            column = pc.run_end_decode(column)
-        else:
-            return column
+    while pt.is_dictionary(column.type) or pt.is_run_end_encoded(column.type):
+        try:
+            column = column.dictionary_decode() if pt.is_dictionary(column.type) else pc.run_end_decode(column)
+        except pa.ArrowNotImplementedError:  # of views, for instance
+            return pa.array(column.to_pylist(), stored_type(column.type))
+    return column
 
 
 def _exactly(column: pa.Array, target: pa.DataType) -> pa.Array | None:
@@ -102,7 +101,9 @@ def _numbers(column: pa.Array, target: pa.DataType) -> pa.Array | None:
     kind = column.type
     if pt.is_decimal(kind) != pt.is_decimal(target):
         return _by_value(column, target)
-    if not pt.is_floating(target):  # checked by Arrow: range, fraction, digits
+    if pt.is_decimal(target):  # Arrow narrows before it rescales, so 3.000000000 is no decimal32(4, 0) in one step
+        return _cast(_cast(column, pa.decimal256(76, target.scale)), target)
+    if pt.is_integer(target):  # checked by Arrow: range and fraction
         return _cast(column, target)
     values = column.fill_null(pa.scalar(0, pa.int8()).cast(kind)).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):

@@ -536,7 +536,7 @@ class StreamJoin:
             select = bind_open(lambda types: self._select.bind(types, shown), types, self._select.names)
         self._core.open(fresh, axis)
         self._schemas = schemas
-        self._gatherer = Gatherer(self.streams, schemas, select, self.options["result"])
+        self._gatherer = Gatherer(self.streams, known, select, self.options["result"])
         self._readers = [Reader(name, schema) for name, schema in zip(self.streams, schemas, strict=True)]
         self._complete = bound is not None and not any(
             is_open(kind) for schema in known if schema is not None for kind in schema.types
