@@ -78,7 +78,7 @@ def test_a_damaged_manifest_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_batch_that_was_not_evaluated_is_named_with_its_core(tmp_path: Path) -> None:
     runner = driven(tmp_path, 2)
     runner.evaluate(2, 0, runner.packed(2, simple.both(2)))  # core 1 is never asked for
-    with pytest.raises(StateError, match="batch 2 of core 1 was not evaluated, so batch 3 cannot go on"):
+    with pytest.raises(StateError, match="batch 2 of core 1 of 2 was not evaluated, so batch 3 cannot go on"):
         runner.batch(3, simple.both(3))
     with pytest.raises(StateError, match="batch 8 of cores 0, 1 of 2 was not evaluated"):
         runner.batch(9, simple.both(9))
