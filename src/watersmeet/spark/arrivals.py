@@ -3,6 +3,9 @@
 The watermark stands still within a batch: rows are judged by that of the batches before, and it moves when the batch is over, by
 the largest event times that all map partitions report. So it is one watermark for all cores, also for those that got no rows.
 
+A row without a time (NULL, NaN) could never be joined, as no window holds it. It is late whenever it comes, and moves no clock: one bad row
+must not stop a query.
+
 Rows are counted over all cores (``totals``) and on this one (``counts``). Where a stream is dealt out the two differ: a
 ``Numbering`` leads from the one to the other.
 """
@@ -11,9 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.arrival import Arrivals, Arrived
-from watersmeet.clock import BOTTOM
+from watersmeet.clock import BOTTOM, TOP, TimeAxis
 from watersmeet.kernels.arrival import judge
 from watersmeet.spark.layout import Dealing
 from watersmeet.window import Rows, Window
@@ -130,3 +135,17 @@ def moved_clock(arrivals: Arrivals, latest: Sequence[int | None]) -> np.ndarray:
             ahead = arrivals.axis.shift(np.array([code]), -arrivals.axis.lateness[k])[0]
             clock[k], clock[2 + k] = max(clock[k], code), max(clock[2 + k], ahead)
     return clock
+
+
+def timeless(axis: TimeAxis | None, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
+    """Which rows of stream k have no time that the axis knows; None: all have one, or need none."""
+    if axis is None or axis.columns[k] is None or not batch.num_rows:
+        return None
+    column = batch.column(batch.schema.get_field_index(axis.columns[k]))
+    codes, valid = axis.domain.codes(column)
+    without = np.zeros(batch.num_rows, np.bool_) if valid is None else ~valid
+    if pa.types.is_floating(column.type):
+        without |= pc.fill_null(pc.is_nan(column), True).to_numpy(zero_copy_only=False)
+    if not axis.domain.exact:
+        without |= (codes == BOTTOM) | (codes == TOP)
+    return without if without.any() else None

@@ -186,10 +186,10 @@ def not_evaluated(spec: JoinSpec, task: Task, last: int, cores: int) -> str:
     which = f"core{'' if len(absent) == 1 else 's'} {', '.join(map(str, absent))} of {cores}"
     return (
         f"join {spec.name!r}: batch {last} of {which} was not evaluated, so batch {task.batch} cannot go on from it (state in "
-        f"{operator_folder(spec, task)}). Something looked at a part of the batch only: limit, take, show or a cancelled job in foreachBatch, "
-        "for instance. do: let foreachBatch evaluate the whole batch before anything else (batch.persist(); batch.count()), and take the "
-        f"query back to batch {last}: stop it, delete offsets/{task.batch} and commits/{last} (and their .crc files) in its checkpoint, start "
-        "it again. (If nothing did, files have been deleted there: restore them from a copy.)"
+        f"{operator_folder(spec, task)}). Something looked at a part of the batch only: limit, take, show or a cancelled job in "
+        "foreachBatch, for instance. do: let foreachBatch evaluate the whole batch before anything else (batch.persist(); batch.count()), "
+        f"and take the query back to batch {last}: stop it, delete offsets/{task.batch} and commits/{last} (and their .crc files) in its "
+        "checkpoint, start it again. (If nothing did, files have been deleted there: restore them from a copy.)"
     )
 
 
