@@ -238,7 +238,7 @@ def test_a_null_time_is_refused(tmp_path: Path) -> None:
 def test_state_command_says_what_is_there(tmp_path: Path) -> None:
     driven(tmp_path, 3)
     shown = list(lines(report(str(tmp_path))))
-    assert shown[0] == "query query, join join"
+    assert shown[0] == f"query query, join join in {tmp_path}"
     assert "of-0002/core-0000  batch 2 (kept from 0); r " in shown[2]
     assert "watermark 54" in shown[2]
     assert shown[-1].endswith("no problems")
