@@ -11,7 +11,7 @@ from pyarrow import fs
 import watersmeet as wm
 from spark import simple
 from spark.runner import Runner
-from watersmeet.errors import DataError, OptionError, StateError
+from watersmeet.errors import OptionError, StateError
 from watersmeet.spark import operator
 from watersmeet.spark.state_command import lines, report
 from watersmeet.spark.state_location import StateLocation, open_location
@@ -225,14 +225,6 @@ def test_two_joins_of_one_name_are_refused(tmp_path: Path) -> None:
     other = Runner(replace(one.spec, instance=f"other{tmp_path}"))
     with pytest.raises(StateError, match="each join of a query must have a name of its own"):
         other.batch(1, simple.both(1))
-
-
-def test_a_null_time_is_refused(tmp_path: Path) -> None:
-    runner = Runner(simple.spec(tmp_path))
-    rows = simple.rows(0, 3)
-    broken = rows.set_column(1, rows.schema.field(1), pa.array([1, None, 2], pa.int64()))
-    with pytest.raises(DataError, match="must hold a time in every row; got null in row 1"):
-        runner.batch(0, [[broken], []])
 
 
 def test_state_command_says_what_is_there(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def _state_of(place: StateLocation, query: str, location: str) -> StateLocation:
             waiting += [(f"{folder}/{name}", depth + 1) for name in names if name not in SPARKS_OWN]
     raise OptionError(
         f"a state location must hold folders like <query>/<name>/of-0002/core-0000; got {location}, which is the checkpoint of query "
-        f"{query}; its state is in a folder of that name, in the state= of its stream_join or, where that was not given, in {FOLDER} in the "
-        f"session's {CHECKPOINT} (explain(joined) shows it); do: watersmeet state THAT_FOLDER/{query}"
+        f"{query}; its state is in a folder of that name, in the state= of its stream_join or, where that was not given, in {FOLDER} in "
+        f"the session's {CHECKPOINT} (explain(joined) shows it); do: watersmeet state THAT_FOLDER/{query}"
     )
 
 
