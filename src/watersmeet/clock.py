@@ -52,16 +52,30 @@ class TimeAxis:
 
     def column_codes(self, k: int, column: pa.Array) -> np.ndarray:
         """The same for the time column alone."""
-        codes, valid = self.domain.codes(column)
-        if valid is not None and not valid.all():
-            raise self._unusable(k, "null", int(np.flatnonzero(~valid)[0]))
-        if pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py()):
-            raise self._unusable(k, "NaN", pc.index(pc.is_nan(column), True).as_py())
-        if not self.domain.exact:
-            beyond = np.flatnonzero((codes == BOTTOM) | (codes == TOP))
-            if beyond.size:
-                raise self._unusable(k, f"a time beyond the range of {self.domain.name}", int(beyond[0]))
+        codes, unusable = self._read(column)
+        for what, rows in unusable:
+            raise self._unusable(k, what, int(np.flatnonzero(rows)[0]))
         return codes
+
+    def timeless(self, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
+        """Which rows of stream k have no time that can be used; None: all have one, or the stream needs none."""
+        if self.columns[k] is None:
+            return None
+        unusable = self._read(batch.column(batch.schema.get_field_index(self.columns[k])))[1]
+        return np.logical_or.reduce([rows for _, rows in unusable]) if unusable else None
+
+    def _read(self, column: pa.Array) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
+        """Codes of a time column, and which rows cannot be used, by what they hold instead of a time."""
+        codes, valid = self.domain.codes(column)
+        found = []
+        if valid is not None:
+            found.append(("null", ~valid))
+        if pa.types.is_floating(column.type):
+            found.append(("NaN", pc.fill_null(pc.is_nan(column), False).to_numpy(zero_copy_only=False)))
+        if not self.domain.exact:
+            beyond = (codes == BOTTOM) | (codes == TOP)
+            found.append((f"a time beyond the range of {self.domain.name}", beyond))
+        return codes, [(what, rows) for what, rows in found if rows.any()]
 
     def _unusable(self, k: int, what: str, row: int) -> DataError:
         column = self.columns[k]

@@ -89,6 +89,8 @@ def run_demo(
 
         _stream_band(band, feed, begin, begin + seconds * 0.45, show)
         _stream_market(trades, source, begin, begin + seconds * 0.9, pairs, show)
+    if not console.is_terminal:
+        console.line()  # Live ends its last line on a terminal only
     sample = _check_band(band, feed)
     _check_market(trades, source, pairs)
     example = trades.push(source.take(MARKET_SECONDS), begin).to_arrow()

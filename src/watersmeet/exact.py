@@ -54,7 +54,9 @@ def decoded(column: pa.Array) -> pa.Array:
     """The values themselves: without dictionary and run-end encoding."""
     while pt.is_dictionary(column.type) or pt.is_run_end_encoded(column.type):
         try:
-            column = column.dictionary_decode() if pt.is_dictionary(column.type) else pc.run_end_decode(column)
+            column = (
+                column.dictionary_decode() if pt.is_dictionary(column.type) else pc.run_end_decode(column)
+            )
         except pa.ArrowNotImplementedError:  # of views, for instance
             return pa.array(column.to_pylist(), stored_type(column.type))
     return column
@@ -101,7 +103,9 @@ def _numbers(column: pa.Array, target: pa.DataType) -> pa.Array | None:
     kind = column.type
     if pt.is_decimal(kind) != pt.is_decimal(target):
         return _by_value(column, target)
-    if pt.is_decimal(target):  # Arrow narrows before it rescales, so 3.000000000 is no decimal32(4, 0) in one step
+    if pt.is_decimal(
+        target
+    ):  # Arrow narrows before it rescales, so 3.000000000 is no decimal32(4, 0) in one step
         return _cast(_cast(column, pa.decimal256(76, target.scale)), target)
     if pt.is_integer(target):  # checked by Arrow: range and fraction
         return _cast(column, target)

@@ -3,6 +3,9 @@
 The watermark stands still within a batch: rows are judged by that of the batches before, and it moves when the batch is over, by
 the largest event times that all map partitions report. So it is one watermark for all cores, also for those that got no rows.
 
+A row without a time (NULL, NaN) could never be joined, as no window holds it. It is late whenever it comes, and moves no clock: one bad row
+must not stop a query.
+
 Rows are counted over all cores (``totals``) and on this one (``counts``). Where a stream is dealt out the two differ: a
 ``Numbering`` leads from the one to the other.
 """

@@ -115,12 +115,14 @@ class LiveCore:
 
     def _on_time(self, k: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """The rows that count, and those that are late and to be reported by this core."""
-        times, watermark = self.core.times(k, batch), self.arrivals.watermark
-        if times is None or not times.size or int(times.min()) >= watermark:
+        without = None if self.bound.axis is None else self.bound.axis.timeless(k, batch)
+        timed = batch if without is None else batch.filter(pa.array(~without))
+        times, watermark = self.core.times(k, timed), self.arrivals.watermark
+        if times is None or (without is None and (not times.size or int(times.min()) >= watermark)):
             return batch, batch.slice(0, 0)
-        behind = times < watermark
-        late = batch.filter(pa.array(behind))
-        return batch.filter(pa.array(~behind)), self._reported(late)
+        behind = np.ones(batch.num_rows, np.bool_) if without is None else without.copy()
+        behind[slice(None) if without is None else ~without] = times < watermark
+        return batch.filter(pa.array(~behind)), self._reported(batch.filter(pa.array(behind)))
 
     def _reported(self, late: pa.RecordBatch) -> pa.RecordBatch:
         if self.section.first:  # the first section reports
@@ -151,7 +153,8 @@ class LiveCore:
         codes, valid = domain.codes(batch.column(batch.schema.get_field_index(column)))
         if valid is not None:
             raise DataError(
-                f"order={column!r} must not be null; got null in stream {stream!r}; fill it or leave the row out"
+                f"order={column!r} must not be null; got null in stream {stream!r}; do: {stream}={stream}.where("
+                f"{f'{column} IS NOT NULL'!r})"
             )
         return codes
 
