@@ -439,6 +439,12 @@ class FlowCore(Ledger):
             self._before = before = self._standing()
             return self.all_or_nothing(before, self.finish_through)
 
+    @property
+    def draining(self) -> bool:
+        """Whether rows that have not met are on their way to the end of the line. A mark that comes now was reported by cores at different
+        times, so that a row between them may be in nobody's report: what is over is not known before all have met."""
+        return not self.prompt and self.final_mark is not None
+
     def finish_through(self) -> Outcome:
         """The end of the streams, by who has the right to push."""
         gathered = Gathered()
@@ -473,6 +479,8 @@ class FlowCore(Ledger):
         """The streams have ended, and all results have left but of rows that have found nobody."""
         self.stop()
         outcome = self.end_of_streams()
+        self.pending.clear()
+        self.changed.notify_all()
         self.finished = True
         return outcome
 

@@ -93,7 +93,8 @@ def _block(core: FlowCore, message: Any) -> Outcome:
             gathered.add(core.streams, message)
         outcome = core.outcome(gathered, {})
         outcome.missing = core.missing_rows()
-        if isinstance(message, Mark) and core.pending and core.pending[0].mark == message.number:
+        ended = isinstance(message, Mark) and core.pending and core.pending[0].mark == message.number
+        if ended and not core.draining:
             core.end_of_push(core.pending.popleft(), message.oldest, outcome.matches)
         return outcome
 
