@@ -100,11 +100,8 @@ def finish(join: wm.StreamJoin, producers: list[Actor]) -> list[wm.Result]:
     return [join.finish()]
 
 
-@pytest.mark.parametrize("collect", [None, 0.002])
-@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("flow", "collect"), [*((flow, None) for flow in FLOWS), ("pan_join", 0.002)])
 def test_several_producers_and_a_consumer_give_every_pair_once(flow: str, collect: float | None) -> None:
-    if collect is not None and flow != "pan_join":
-        pytest.skip("only pan_join collects")
     join = equi_join(flow, collect=collect)
     blocks = join.results()
     consumer = Actor(lambda: list(blocks))
