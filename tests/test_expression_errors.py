@@ -75,7 +75,7 @@ CASES = [
     ),
     ("ABS(r.sym) = 1", "'r.sym' must be a number or an interval; got r.sym (string); CAST it", "r.sym"),
     ("UPPER(r.id) = 'A'", "'r.id' must be text; got r.id (int64); CAST it AS STRING", "r.id"),
-    ("r.sym LIKE 3", "'3' must be text; got 3 (int64); CAST it AS STRING", "3"),
+    ("r.sym LIKE 3", "'3' must be text; got 3 (int32); CAST it AS STRING", "3"),
     ("YEAR(r.id) = 1", "'r.id' must be a date; got r.id (int64); CAST it AS DATE", "r.id"),
     (
         "r.t = r.z",

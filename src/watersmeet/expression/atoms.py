@@ -115,7 +115,7 @@ def _peeled(expr: Expr, other: pa.DataType) -> tuple[Expr, Any, int] | None:
         return None
     base, constant = split
     both = types.common(expr.type, other)
-    if pt.is_integer(expr.type) and both == types.INT and abs(constant) < _LARGEST:
+    if pt.is_integer(expr.type) and both is not None and pt.is_integer(both) and abs(constant) < _LARGEST:
         return (*_whole_offset(base, int(constant)), 0)
     if pt.is_integer(expr.type) and both == types.DOUBLE and abs(constant) < _EXACT_DOUBLE:
         return base, float(constant), 0 if _narrow(base.type) else SLACK
@@ -139,6 +139,8 @@ def _split(expr: Expr) -> tuple[Expr, Any] | None:
     if expr.op == "+" and isinstance(first, Literal):
         first, second = second, first
     if not isinstance(second, Literal) or second.value is None or isinstance(first, Literal):
+        return None
+    if types.rounds(expr.type, expr.op, first.type, second.type):
         return None
     moved = pt.is_temporal(first.type) == pt.is_temporal(expr.type) and not (
         pt.is_timestamp(expr.type) and not pt.is_timestamp(first.type)
@@ -188,11 +190,13 @@ def _difference(op: str, expr: Expr, constant: Literal, left: str) -> Atom | Non
     inner = expr.args[0] if isinstance(expr, Call) and absolute else expr
     if not isinstance(inner, Call) or inner.op not in ("-", "datediff", "+"):
         return None
+    if types.rounds(inner.type, inner.op, inner.args[0].type, inner.args[1].type):
+        return None
     first, second = _ordered(inner.args, left)
     bound = _difference_offset(inner, constant)
     if bound is None or {len(streams_of(first)), len(streams_of(second))} != {1}:
         return None
-    slack = 0
+    slack, nan = 0, op in (">", ">=", "<>")
     if inner.op == "+":
         if not types.is_numeric(inner.type):
             return None
@@ -203,7 +207,7 @@ def _difference(op: str, expr: Expr, constant: Literal, left: str) -> Atom | Non
     intervals = _absolute_intervals(op, bound) if absolute else _rounded_intervals(op, bound)
     if domain is None or intervals is None or not _computes_in(inner.type, domain):
         return None
-    return Atom(first, second, domain, intervals, slack=slack)
+    return Atom(first, second, domain, intervals, slack=slack, nan=nan)
 
 
 def _negated(expr: Expr) -> tuple[Expr, int]:
