@@ -103,6 +103,8 @@ CASES: list[tuple[str, list[Any]]] = [
     ("SQRT(POWER(m, 2))", [1.5, 3.25, None, 0.01, 0.0]),
     ("FLOOR(f)", [1, 0, 0, None, MAX]),
     ("CEIL(m)", [Decimal(2), Decimal(-3), None, Decimal(1), Decimal(0)]),
+    ("POWER(f / f, g)", [1.0, None, NAN, None, NAN]),
+    ("POWER(1, g)", [1.0, 1.0, NAN, None, NAN]),
     ("CEIL(0.5)", [Decimal(1)] * 5),
     ("m / 3", [Decimal("0.500000"), Decimal("-1.083333"), None, Decimal("0.003333"), Decimal("0.000000")]),
     ("m DIV 2", [0, -1, None, 0, 0]),

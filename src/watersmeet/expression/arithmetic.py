@@ -212,8 +212,10 @@ def square_root(value: Value) -> Value:
 
 
 def power(base: Value, exponent: Value) -> Value:
-    """base to the power of exponent, in double."""
-    return pc.power(convert(base, types.DOUBLE), convert(exponent, types.DOUBLE))
+    """base to the power of exponent, in double; as in Java, and not as in C, 1 to the power of NaN or infinity is NaN."""
+    first, second = (convert(side, types.DOUBLE) for side in (base, exponent))
+    endless = pc.and_(pc.equal(pc.abs(first), 1.0), pc.invert(pc.is_finite(second)))
+    return pc.if_else(endless, pa.scalar(float("nan")), pc.power(first, second))
 
 
 def rounded(value: Value, type_: pa.DataType, function: Callable[[Value], Value]) -> Value:

@@ -122,7 +122,7 @@ def _peeled(expr: Expr, other: pa.DataType) -> tuple[Expr, Any, int] | None:
     if pt.is_decimal(expr.type) and both is not None and pt.is_decimal(both):
         return _decimal_offset(base, constant)
     if pt.is_floating(expr.type) and both == expr.type:
-        offset = float(np.float32(constant)) if pt.is_float32(expr.type) else float(constant)
+        offset = float(_single(constant)) if pt.is_float32(expr.type) else float(constant)
         return (base, offset, 0) if np.isfinite(offset) else None
     if pt.is_date(expr.type) and abs(constant) < _MANY_DAYS:
         return base, timedelta(days=int(constant)), 0
@@ -244,7 +244,7 @@ def _difference_offset(inner: Call, constant: Literal) -> tuple[Any, Any] | None
     if pt.is_float32(inner.type) and not pt.is_integer(constant.type):
         return _nearest_float32(float(value))
     if pt.is_floating(inner.type):
-        number = float(np.float32(value)) if pt.is_float32(inner.type) else float(value)
+        number = float(_single(value)) if pt.is_float32(inner.type) else float(value)
         return (number, number) if np.isfinite(number) else None
     if isinstance(value, float) and abs(value) >= _EXACT_DOUBLE:
         return None
@@ -261,8 +261,13 @@ def _datediff_offset(value: Any) -> tuple[Any, Any] | None:
     return days, days
 
 
+def _single(value: Any) -> np.float32:
+    with np.errstate(over="ignore"):
+        return np.float32(value)
+
+
 def _nearest_float32(value: float) -> tuple[float, float] | None:
-    near = np.float32(value)
+    near = _single(value)
     if not np.isfinite(near):
         return None
     below = near if float(near) <= value else np.nextafter(near, np.float32(-np.inf))
