@@ -68,7 +68,7 @@ def every_step(
 ) -> int:
     """Interrupt ``operation`` at each of its steps; returns at how many it was.
 
-    ``at_most``: so many steps, other places before the same place again, the errors in turn; None: each step with each error.
+    ``at_most``: so many steps, other places before the same place again, the errors in turn; None: each step, each place with each error.
     ``skip``: places to leave out. ``standing``: what of a join must be as before; by default, of a StreamJoin, ``standing_of``.
     """
     standing = standing_of if standing is None else standing
@@ -94,8 +94,13 @@ def _done(make_join: Callable[[], Any], operation: Callable[[Any], Any]) -> tupl
 def _chosen(
     steps: Sequence[Step], errors: Sequence[type[BaseException]], at_most: int | None
 ) -> list[tuple[Step, type[BaseException]]]:
-    if at_most is None:
-        return [(step, error) for step in steps for error in errors]
+    if at_most is None:  # a place that is passed again gets the errors in turn
+        return [
+            (step, error)
+            for step in steps
+            for i, error in enumerate(errors)
+            if step.before == 0 or step.before % len(errors) == i
+        ]
     # The first pass of every place, then the second, and so on; where not all can be had, evenly spread.
     rounds = sorted(steps, key=lambda step: step.before)
     firsts = sum(step.before == 0 for step in steps)

@@ -17,7 +17,7 @@ from oracle import Window
 from strategies import Run
 from watersmeet.flow.catalog import FLOWS
 
-SAMPLE = 24  # steps a case in the default suite; the slow tests take all of them
+SAMPLE = 16  # steps a case in the default suite; the slow tests take all of them
 BAND = Condition(
     "r.x BETWEEN s.a - 1 AND s.a + 1",
     lambda r, s: between(r["x"], s["a"] - 1, s["a"] + 1),
