@@ -95,7 +95,7 @@ def run_demo(
     _print_end((band, trades), example, console)
     if picture is not None:
         _draw((band, trades), sample, example, picture)
-        console.print(f"picture: {picture}")
+        console.print(f"picture: {picture}", markup=False, highlight=False)
     return band.agrees and trades.agrees
 
 
