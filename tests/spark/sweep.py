@@ -5,6 +5,8 @@ instead in Spark's words: integer arithmetic is BIGINT that stops at its ends. S
 leaves none out.
 """
 
+# ruff: noqa: RUF005
+
 from __future__ import annotations
 
 import datetime as dt
