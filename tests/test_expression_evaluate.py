@@ -114,6 +114,8 @@ CASES: list[tuple[str, list[Any]]] = [
     ("f < CAST('NaN' AS DOUBLE)", [True, True, False, None, True]),
     ("f >= CAST('NaN' AS DOUBLE)", [False, False, True, None, False]),
     ("f <> CAST('NaN' AS DOUBLE)", [True, True, False, None, True]),
+    ("f - f IN (CAST('NaN' AS DOUBLE), 3)", [False, False, True, None, True]),
+    ("-(f - f) IN (CAST('NaN' AS DOUBLE), 3)", [False, False, True, None, True]),
     ("f = 0.0", [False, True, False, None, False]),
     ("f <= g", [False, True, True, None, False]),
     ("f > g", [True, False, False, None, True]),

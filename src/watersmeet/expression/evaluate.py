@@ -132,14 +132,19 @@ def _in(call: Call, args: list[Value]) -> Value:
         return _null_like(subject, items[0], types.BOOL)
     subject = casts.convert(subject, both)
     values = [casts.convert(item, both) for item in items if item.is_valid]
-    if pt.is_floating(both):  # is_in compares bits: -0.0 must be 0.0 first
-        zero = pa.scalar(0.0, both)
-        subject, values = pc.add(subject, zero), [pc.add(value, zero) for value in values]
+    if pt.is_floating(both):
+        subject, values = _same_bits(subject), [_same_bits(value) for value in values]
     found = pc.is_in(subject, value_set=pa.array([value.as_py() for value in values], both))
     known = pc.is_valid(subject)
     if len(values) < len(items):  # a NULL in the list: what is not found is unknown
         known = pc.and_(known, found)
     return pc.if_else(known, found, pa.scalar(None, types.BOOL))
+
+
+def _same_bits(floats: Value) -> Value:
+    """Equal floats with equal bits, which is_in compares: -0.0 becomes 0.0, and every NaN the same one."""
+    plain = pc.add(floats, pa.scalar(0.0, floats.type))
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), floats.type), plain)
 
 
 # choice
