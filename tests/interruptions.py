@@ -5,7 +5,7 @@ A *step* is a call that the calling thread makes within the package or at its bo
 often the place was passed before, so that a loop that waits for threads and turns more or less often moves no other step. The exception
 is raised before the call is made. The interpreter unsets a profile function that raises: what undoes the operation runs undisturbed.
 No steps are the release of a lock, which cannot fail and before which no signal is handled, and what the interpreter calls by itself when
-an object goes away.
+an object goes away: what is raised there it does not pass on.
 
     every_step(make_join, operation, check)
 
@@ -29,10 +29,6 @@ PACKAGE = str(Path(wm.__file__).parent) + "/"
 ERRORS: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
 
 NO_STEPS = {f"{kind}.{name}" for kind in ("RLock", "lock") for name in ("__exit__", "release")}
-NO_STEPS |= {
-    f"{kind}.__init__.<locals>.{name}"
-    for kind, name in (("WeakSet", "_remove"), ("WeakKeyDictionary", "remove"))
-}
 
 
 class Place(NamedTuple):
@@ -146,7 +142,7 @@ def _interrupt(
                 raise raised
 
     try:
-        with watched(strike):
+        with _not_reported(raised), watched(strike):
             given = operation(join)
     except BaseException as caught:
         if not _comes_from(caught, raised):
@@ -172,6 +168,22 @@ def _end(join: Any) -> None:
     if close is not None:
         with suppress(wm.WatersmeetError):
             close()
+
+
+@contextmanager
+def _not_reported(raised: BaseException) -> Iterator[None]:
+    """The interpreter says nothing of an exception that it did not pass on, as a generator or a weak reference went away."""
+    report = sys.unraisablehook
+
+    def hook(found: Any) -> None:
+        if found.exc_value is not raised:
+            report(found)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
 
 
 @contextmanager
