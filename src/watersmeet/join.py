@@ -237,6 +237,7 @@ class StreamJoin:
         if isinstance(core, FlowCore) and core.streaming:
             if isinstance(core, CollectingCore) and core.collector.rows:
                 outcome = core.push([None, None], None, 0)
+                core.commit()
                 core.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
             core.settled()
 
