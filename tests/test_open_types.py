@@ -284,7 +284,10 @@ def _interrupt(flow: str | None, at_most: int | None) -> int:
         assert pairs(join.push(s={"k": [3], "y": [7]})) == [(2, 3), (4, 3)]
         assert sorted(join.finish().pairs()["r"]) == []
 
-    return every_step(make_join, operation, check, at_most=at_most)
+    # The interpreter closes a generator by itself when it goes away, and ignores what is raised there.
+    return every_step(
+        make_join, operation, check, at_most=at_most, skip=lambda place: "<genexpr>" in place.callee
+    )
 
 
 @pytest.mark.parametrize("flow", [None, "split_join"])
