@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
-from watersmeet.flow.savepoint import Savepoint
+from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.window import nanoseconds
 
+_COLLECTED = Attributes("rows", "_pushes", "_since")
 Batches = Sequence[pa.RecordBatch | None]
 
 
@@ -51,7 +52,7 @@ class Collector:
         self.rows += order.size
 
     def keep_in(self, before: Savepoint) -> None:
-        before.keep(self, ("rows", "_pushes", "_since"))
+        before.keep(self, _COLLECTED)
         before.keep_length(self._pushes)
 
     def left(self) -> float | None:

@@ -29,7 +29,7 @@ from watersmeet.flow.load import Bounded, Cutter, Load
 from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.options import FlowOptions
 from watersmeet.flow.order import Order
-from watersmeet.flow.savepoint import Savepoint
+from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.threads import CLOSED, Threads
 from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
@@ -41,6 +41,7 @@ from watersmeet.window import Window
 
 Admitted = tuple[list[Pushed | None], np.ndarray, np.ndarray]  # rows, and counts and clock with them
 Standing = tuple[Savepoint, int, bool]  # the state, the newest push, and whether somebody else takes results
+_ENDED, _TUNED = Attributes("finished", "final_mark"), Attributes("step", "_good")
 _MET = Validity(0, 0)  # of rows that have met everything there was: as probes they see nothing
 
 
@@ -427,9 +428,9 @@ class FlowCore(Ledger):
 
     def savepoint(self) -> Savepoint:
         before = super().savepoint()
-        before.keep(self, ("finished", "final_mark"))
+        before.keep(self, _ENDED)
         if self.tuner is not None:
-            before.keep(self.tuner, vars(self.tuner))
+            before.keep(self.tuner, _TUNED)
         return before
 
     def finish(self) -> Outcome:

@@ -7,7 +7,7 @@ what was written down can be taken back. For flows in which rows meet late it al
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,24 @@ from watersmeet.core import JoinCore, Outcome, Pushed
 from watersmeet.flow.message import Found
 from watersmeet.flow.order import Order, Punctuations
 from watersmeet.flow.punctuate import punctuate, punctuate_without_results
-from watersmeet.flow.savepoint import Savepoint
+from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.sight import NAMES, Sight
 from watersmeet.index.base import Index
+from watersmeet.index.choose import Habits
 from watersmeet.index.grid import Grid
 from watersmeet.matches import Matches
 from watersmeet.outer import How, alone, note_matches, sweep
 from watersmeet.payload import Chunks
 from watersmeet.prepare import bare_block
 from watersmeet.window import Window
+
+# What a push may replace, by object.
+_PLANNED = Attributes("plan", "layout", "borders", "replans", "_simple")
+_ARRIVED = Attributes("counts", "clock")
+_LEARNT = Attributes(*(one.name for one in fields(Habits)))
+_CHAINED = Attributes("subwindows", "dropped")
+_STORED = Attributes(*SubWindow.__slots__)
+_KEPT = Attributes("chunks", "end", "_small")
 
 
 @dataclass(slots=True, eq=False)
@@ -103,21 +112,18 @@ class Ledger(JoinCore):
     def savepoint(self) -> Savepoint:
         """All that a push may change here, to go back to while nothing else is on its way."""
         before = Savepoint(self.journal)
-        before.keep(self, ("plan", "layout", "borders", "replans", "_simple"))
-        before.keep_value(self, "habits", [replace(habits) for habits in self.habits])
+        before.keep(self, _PLANNED)
         before.keep_value(self, "_latest", list(self._latest))
-        before.keep(self.arrivals, ("counts", "clock"))
+        before.keep(self.arrivals, _ARRIVED)
         for k in (0, 1):
             chain, payload = self.chains[k], self.payload[k]
-            before.keep(chain, ("subwindows", "dropped"))
+            before.keep(self.habits[k], _LEARNT)
+            before.keep(chain, _CHAINED)
             before.keep_length(chain.subwindows)
-            for sub in chain.subwindows[-1:]:
-                before.keep(sub, SubWindow.__slots__)
-            if chain.tracked:
-                for sub in chain.subwindows:
-                    before.keep(sub, ("done", "swept"))
+            if chain.subwindows:  # the others are sealed, and of their flags there is a journal
+                before.keep(chain.subwindows[-1], _STORED)
             if payload is not None:
-                before.keep(payload, vars(payload))
+                before.keep(payload, _KEPT)
                 before.keep_length(payload.chunks.batches)
                 before.keep_length(payload.chunks.firsts)
             if self.sights is not None:

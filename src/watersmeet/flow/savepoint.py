@@ -4,10 +4,20 @@ What a push changes it replaces (numbers, the plan, lists that shrink), appends 
 references and lengths are enough: taking a savepoint copies no row, and going back is a few assignments, which may be repeated.
 """
 
-from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from watersmeet.outer import Journal
+
+
+class Attributes:
+    """Names of attributes, to be read in one go: a savepoint is taken at every push."""
+
+    __slots__ = ("names", "read")
+
+    def __init__(self, first: str, second: str, *others: str) -> None:
+        self.names = (first, second, *others)
+        self.read = attrgetter(*self.names)
 
 
 class Savepoint:
@@ -18,16 +28,16 @@ class Savepoint:
     def __init__(self, journal: Journal) -> None:
         journal.clear()
         self._journal = journal
-        self._values: list[tuple[Any, str, Any]] = []
+        self._values: list[tuple[Any, tuple[str, ...], tuple[Any, ...]]] = []
         self._lengths: list[tuple[list[Any], int]] = []
 
-    def keep(self, thing: Any, names: Iterable[str]) -> None:
+    def keep(self, thing: Any, attributes: Attributes) -> None:
         """Attributes that are replaced."""
-        self._values += [(thing, name, getattr(thing, name)) for name in names]
+        self._values.append((thing, attributes.names, attributes.read(thing)))
 
     def keep_value(self, thing: Any, name: str, value: Any) -> None:
-        """An attribute that is changed in place, and a copy of it."""
-        self._values.append((thing, name, value))
+        """One attribute; if it is changed in place, a copy of it."""
+        self._values.append((thing, (name,), (value,)))
 
     def keep_length(self, grown: list[Any]) -> None:
         """A list that is appended to, or left alone and replaced by another."""
@@ -37,5 +47,6 @@ class Savepoint:
         self._journal.take_back()
         for grown, length in self._lengths:
             del grown[length:]
-        for thing, name, value in self._values:
-            setattr(thing, name, value)
+        for thing, names, values in self._values:
+            for name, value in zip(names, values, strict=True):
+                setattr(thing, name, value)

@@ -19,7 +19,7 @@ class Sight:
         ] = []  # (arrival number of the first row, four rows of bounds)
 
     def keep_in(self, before: Savepoint) -> None:
-        before.keep(self, ("_chunks",))
+        before.keep_value(self, "_chunks", self._chunks)
         before.keep_length(self._chunks)
 
     def append(self, first: int, rows: int, validity: Validity) -> None:
