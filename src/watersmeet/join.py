@@ -155,9 +155,10 @@ class StreamJoin:
     def push(self, rows: Mapping[str, Any] | None = None, /, *, order: Any = None, **batches: Any) -> Result:
         """Let rows arrive, and get every result that they complete.
 
-        A batch is Arrow data (pyarrow, polars, pandas, duckdb, anything with the Arrow PyCapsule interface) or a dict of NumPy
-        arrays or lists: ``push(r=..., s=...)``, or one stream alone. A stream's first batch fixes its columns and types. Rows that
-        come too late for their window are in ``result.late``.
+        A batch is Arrow data (pyarrow, polars, duckdb, anything with the Arrow PyCapsule interface), a pandas DataFrame, a dict of
+        lists or arrays, or a list of row dicts: ``push(r=..., s=...)``, or one stream alone. A stream's first batch fixes its columns,
+        the first value of a column its type; a value that the type cannot hold exactly is refused. Rows that come too late for
+        their window are in ``result.late``.
 
         Within one call the rows of the streams arrive in keyword order, unless ``order`` gives the interleaving: a sequence of
         stream names, one per row, or the name of a time column to merge by. ``push({"r": ..., "s": ...})`` does the same as the
