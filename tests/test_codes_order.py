@@ -321,9 +321,6 @@ MISUSES: list[Callable[[], object]] = [
     lambda: common_domain(pa.string(), pa.string(), ordered=True).codes(pa.array([1])),  # type: ignore[union-attr]
     lambda: common_domain(pa.string(), pa.string(), ordered=True).bounder(Interval(1, 1), "left"),  # type: ignore[union-attr]
     lambda: common_domain(pa.string(), pa.string(), ordered=False).bounder(Interval(0), "left"),  # type: ignore[union-attr]
-    lambda: common_domain(pa.float64(), pa.float64(), ordered=True).bounder(
-        Interval(0, form="difference"), "left"
-    ),  # type: ignore[union-attr]
     lambda: common_domain(pa.float32(), pa.float32(), ordered=True).bounder(Interval(1e300), "left"),  # type: ignore[union-attr]
 ]
 

@@ -227,6 +227,14 @@ r.f <=> s.f
 NOT (r.x <=> s.x)
 NOT (r.f BETWEEN s.f - 1 AND s.f + 1)
 NOT (r.x = s.x OR r.f > s.f)
+NOT (r.x = s.x OR FALSE)
+NOT (r.x = s.x OR NULLIF(1, 1) IS NOT NULL)
+NOT (r.x = s.x OR NULL)
+s.f - r.f > 0.1
+s.f - r.f <= 0.1 AND r.f - s.f <= 0.1
+s.f - r.f >= 0.1 AND s.f - r.f > 0.05
+s.g - r.i > 0.7
+NOT (s.f - r.f < 0.1)
 r.x = s.x OR r.x BETWEEN s.x + 5 AND s.x + 7
 r.x < s.x - 5 OR r.x > s.x + 5
 r.x < s.x + 5 OR r.x > s.x - 5

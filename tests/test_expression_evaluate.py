@@ -101,14 +101,21 @@ CASES: list[tuple[str, list[Any]]] = [
     ("m + 1e0", [2.5, -2.25, None, 1.01, 1.0]),
     ("ABS(m)", [Decimal("1.50"), Decimal("3.25"), None, Decimal("0.01"), Decimal("0.00")]),
     ("SQRT(POWER(m, 2))", [1.5, 3.25, None, 0.01, 0.0]),
-    ("FLOOR(f)", [1, 0, None, None, None]),
-    ("CEIL(m)", [2, -3, None, 1, 0]),
+    ("FLOOR(f)", [1, 0, 0, None, MAX]),
+    ("CEIL(m)", [Decimal(2), Decimal(-3), None, Decimal(1), Decimal(0)]),
+    ("POWER(f / f, g)", [1.0, None, NAN, None, NAN]),
+    ("POWER(1, g)", [1.0, 1.0, NAN, None, NAN]),
+    ("CEIL(0.5)", [Decimal(1)] * 5),
+    ("m / 3", [Decimal("0.500000"), Decimal("-1.083333"), None, Decimal("0.003333"), Decimal("0.000000")]),
+    ("m DIV 2", [0, -1, None, 0, 0]),
     # comparison: NaN is the largest value and equals itself; -0.0 equals 0.0
     ("f = f", [True, True, True, None, True]),
     ("f > 1e308", [False, False, True, None, True]),
     ("f < CAST('NaN' AS DOUBLE)", [True, True, False, None, True]),
     ("f >= CAST('NaN' AS DOUBLE)", [False, False, True, None, False]),
     ("f <> CAST('NaN' AS DOUBLE)", [True, True, False, None, True]),
+    ("f - f IN (CAST('NaN' AS DOUBLE), 3)", [False, False, True, None, True]),
+    ("-(f - f) IN (CAST('NaN' AS DOUBLE), 3)", [False, False, True, None, True]),
     ("f = 0.0", [False, True, False, None, False]),
     ("f <= g", [False, True, True, None, False]),
     ("f > g", [True, False, False, None, True]),
@@ -215,8 +222,17 @@ CASES: list[tuple[str, list[Any]]] = [
     ("(t - t) * 2 = INTERVAL 0 SECONDS", [True, True, None, True, True]),
     ("t >= d", [True, False, None, True, True]),
     # casts: NULL where there is no such value
-    ("CAST(f AS INT)", [1, 0, None, None, None]),
-    ("CAST(x AS TINYINT)", [7, -7, None, None, None]),
+    ("CAST(f AS INT)", [1, 0, 0, None, 2**31 - 1]),
+    ("CAST(f AS TINYINT)", [1, 0, 0, None, -1]),
+    ("CAST(-1e300 AS BIGINT) + i", [MIN + 3, MIN, MIN, None, MIN + 1]),
+    ("CAST(x AS TINYINT)", [7, -7, None, -1, 0]),
+    ("CAST(99999999999999999999.5 AS INT)", [1661992959] * 5),
+    ("CAST(1e22 AS STRING)", ["1.0E22"] * 5),
+    ("CAST(0.1F AS STRING)", ["0.1"] * 5),
+    ("CAST('1d' AS DOUBLE)", [1.0] * 5),
+    ("CAST('2024 x' AS DATE) IS NULL", [True] * 5),
+    ("CAST('16777217.000000001' AS FLOAT)", [16777218.0] * 5),
+    ("UPPER('straße')", ["STRASSE"] * 5),
     ("CAST(m AS INT)", [1, -3, None, 0, 0]),
     ("CAST(x AS DOUBLE)", [7.0, -7.0, None, float(MAX), float(MIN)]),
     ("CAST(u AS BIGINT)", [0, None, None, 5, 1]),
@@ -317,10 +333,15 @@ def test_wide_decimals_stay_exact_up_to_76_digits() -> None:
     big = Decimal(10) ** 37 + Decimal("0.1")
     column = pa.array([big], pa.decimal256(39, 1))
     assert value("w + w", {"w": column}).to_pylist() == [2 * big]
-    narrow = pa.array([Decimal(10**37)], pa.decimal128(38, 0))
-    assert value("w * w", {"w": narrow}).type == pa.float64()  # 77 digits: double
-    assert value("w + w", {"w": narrow}).to_pylist() == [Decimal(2 * 10**37)]
-    assert value("w = 1e37", {"w": narrow}).to_pylist() == [True]
+    assert value("w * w", {"w": column}).type == pa.float64()  # 79 digits: double
+
+
+def test_decimals_that_spark_has_are_cut_to_38_digits_as_spark_cuts_them() -> None:
+    narrow = pa.array([Decimal(10**37), Decimal(3)], pa.decimal128(38, 0))
+    assert value("w + w", {"w": narrow}).to_pylist() == [Decimal(2 * 10**37), Decimal(6)]
+    assert value("w * w", {"w": narrow}).to_pylist() == [None, Decimal(9)]
+    assert value("w = 1e37", {"w": narrow}).to_pylist() == [True, False]
+    assert value("w / 7", {"w": narrow}).to_pylist() == [None, Decimal("0.428571")]
 
 
 def test_timestamps_far_away_saturate_instead_of_wrapping() -> None:

@@ -1,5 +1,6 @@
 """Several threads at one join with a flow: producers, a consumer, somebody who asks or closes. Nobody waits for ever."""
 
+import gc
 import threading
 import time
 from collections import Counter
@@ -46,6 +47,7 @@ class Actor(threading.Thread):
 
 @pytest.fixture(autouse=True)
 def _no_thread_left() -> Iterator[None]:
+    gc.collect()  # joins that other tests have left behind
     yield
     deadline = time.monotonic() + 5
     while threads() and time.monotonic() < deadline:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from harness import examples, make, pairs
+from interruptions import every_step
 from strategies import HOWS, Run, batch, runs
 from watersmeet.errors import ConditionError, DataError, OptionError, SchemaError, WatersmeetError
 
@@ -258,3 +259,43 @@ def test_an_open_column_is_null_in_every_condition(condition: str) -> None:
                     if null is None:  # then it must fail with every type
                         counts.add("refused")
             assert len(counts) == 1, (condition, kind, side, counts)
+
+
+def _interrupt(flow: str | None, at_most: int | None) -> int:
+    """A push that brings types of both streams, interrupted at its steps: the join stands as before, and goes on."""
+
+    def make_join() -> wm.StreamJoin:
+        join = wm.StreamJoin(
+            "r.k = s.k AND (r.x IS NULL OR r.x <= s.y)",
+            **WINDOWS,
+            how="left",
+            flow=flow,
+            cores=1 + bool(flow),
+        )
+        join.push(r={"k": [1, 2, 3], "x": [None] * 3}, s={"k": [1], "y": [None]})
+        return join
+
+    def operation(join: wm.StreamJoin) -> wm.Result:
+        return join.push(r={"k": [2, 3], "x": [4.5, 6.5]}, s={"k": [2, 3], "y": [5, 6]})
+
+    def check(join: wm.StreamJoin, given: wm.Result) -> None:
+        assert pairs(given) == [(1, 1), (2, 2), (3, 1)]
+        assert given.to_arrow().schema.field("x").type == pa.float64()
+        assert pairs(join.push(s={"k": [3], "y": [7]})) == [(2, 3), (4, 3)]
+        assert sorted(join.finish().pairs()["r"]) == []
+
+    # The interpreter closes a generator by itself when it goes away, and ignores what is raised there.
+    return every_step(
+        make_join, operation, check, at_most=at_most, skip=lambda place: "<genexpr>" in place.callee
+    )
+
+
+@pytest.mark.parametrize("flow", [None, "split_join"])
+def test_an_interrupted_push_brings_no_type(flow: str | None) -> None:
+    _interrupt(flow, 25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flow", [None, *FLOWS[1:3]])
+def test_a_push_interrupted_at_any_step_brings_no_type(flow: str | None) -> None:
+    _interrupt(flow, None)

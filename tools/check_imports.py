@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "index": ("kernels",),
     "clock": ("codes", "window"),
     "arrival": ("clock",),
+    "interleave": ("clock",),
     "chain": ("arrival", "index"),
     "payload": ("batch",),
     # one push
@@ -51,7 +52,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "snapshot": ("core",),
     "explain": ("core",),
     "tally": (),
-    "join": ("flow", "guess", "result", "state", "snapshot", "explain", "tally"),
+    "binding": ("guess", "condition", "outer", "clock", "schema"),
+    "join": ("flow", "binding", "interleave", "result", "state", "snapshot", "explain", "tally"),
     "bench": ("join", "extras"),
     "spark": ("bench",),
     "demo": ("bench",),

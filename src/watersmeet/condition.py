@@ -138,7 +138,7 @@ class BoundCondition:
             touched = streams_of(part)
             atom = atom_of(part, *streams) if len(touched) == 2 else None
             if not touched:
-                if part != Literal(pa.bool_(), True):
+                if evaluate(part, {}, 1)[0].as_py() is not True:
                     for stream in streams:
                         filters[stream].append(_FALSE)
             elif len(touched) == 1:

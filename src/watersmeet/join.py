@@ -11,24 +11,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.arrival import interleaving
 from watersmeet.batch import Reader, retyped
-from watersmeet.clock import BOTTOM, TimeAxis, refuse_time, time_domain
-from watersmeet.condition import BoundCondition, Condition
+from watersmeet.binding import Known, Schemas, Texts
+from watersmeet.clock import BOTTOM, refuse_time
 from watersmeet.core import JoinCore, Outcome
-from watersmeet.errors import OptionError, SchemaError, StateError
+from watersmeet.errors import OptionError, StateError
 from watersmeet.explain import explain
-from watersmeet.expression.select import Select
 from watersmeet.flow.catalog import checked_flow
 from watersmeet.flow.collecting import CollectingCore
 from watersmeet.flow.driver import FlowCore
 from watersmeet.flow.options import FlowOptions, uses_flow
 from watersmeet.flow.stream import leaving
-from watersmeet.guess import bind_open
+from watersmeet.interleave import interleaving, order_codes
 from watersmeet.outer import join_type
 from watersmeet.plan import INDEXES
 from watersmeet.result import Gatherer, Result
-from watersmeet.schema import is_open, stored_schema
 from watersmeet.show import join_html, join_line
 from watersmeet.snapshot import restore, snapshot, stored_rows
 from watersmeet.state import (
@@ -42,6 +39,7 @@ from watersmeet.state import (
 from watersmeet.tally import Tally
 from watersmeet.window import Range, Window, named_windows
 
+NOTHING: Schemas = (None, None)  # of both streams
 MODES = ("pairs", "count", "ranges")
 
 
@@ -130,16 +128,9 @@ class StreamJoin:
             flow, cores, order, precision, granularity, fanout, queue, on_core_failure, target_rate, target_latency, collect
         )  # fmt: skip
         self.options |= checked_flow(self._flow, how, result)
-        self._condition = Condition(condition)
-        self._how = join_type(how)
-        self._select = Select(select)
-        self._condition.check_streams(self.streams)
-        self._select.check_streams(self._selected())
-        self._schemas: list[pa.Schema | None] = [None, None]
-        self._readers = [Reader(name, None) for name in self.streams]
-        self._complete = False  # whether both schemas are known, with the type of every column
-        self._gatherer = Gatherer(self.streams, self._schemas, None, result)
+        self._texts = Texts(named, condition, select, join_type(how))
         self._core = self._new_core()
+        self._know(self._texts.bind(NOTHING))
         # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
         self._lock = threading.Lock()
         # Who only looks must not wait for a producer that waits for room: in a flow it is enough that nothing is being written down.
@@ -148,24 +139,26 @@ class StreamJoin:
         self._pushed, self._taken = Tally(), Tally()
         self._finished = self._closed = False
         if schemas is not None:
-            self._adopt(self._given(schemas))
+            self._adopt(self._texts.given(schemas))
 
     def _new_core(self) -> JoinCore:
         windows, options = list(self.windows.values()), self.options
-        index, mode, size = options["index"], options["result"], options["subwindow"]
+        how, index = join_type(options["how"]), options["index"]
+        mode, size = options["result"], options["subwindow"]
         if uses_flow(self._flow):
             kind = FlowCore if self._flow.collect is None else CollectingCore
-            return kind(self.streams, windows, self._how, index, mode, self._flow, size)
-        return JoinCore(self.streams, windows, self._how, index, mode, options["cores"], size)
+            return kind(self.streams, windows, how, index, mode, self._flow, size)
+        return JoinCore(self.streams, windows, how, index, mode, options["cores"], size)
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
     def push(self, rows: Mapping[str, Any] | None = None, /, *, order: Any = None, **batches: Any) -> Result:
         """Let rows arrive, and get every result that they complete.
 
-        A batch is Arrow data (pyarrow, polars, pandas, duckdb, anything with the Arrow PyCapsule interface) or a dict of NumPy
-        arrays or lists: ``push(r=..., s=...)``, or one stream alone. A stream's first batch fixes its columns and types. Rows that
-        come too late for their window are in ``result.late``.
+        A batch is Arrow data (pyarrow, polars, duckdb, anything with the Arrow PyCapsule interface), a pandas DataFrame, a dict of
+        lists or arrays, or a list of row dicts: ``push(r=..., s=...)``, or one stream alone. A stream's first batch fixes its columns,
+        the first value of a column its type; a value that the type cannot hold exactly is refused. Rows that come too late for
+        their window are in ``result.late``.
 
         Within one call the rows of the streams arrive in keyword order, unless ``order`` gives the interleaving: a sequence of
         stream names, one per row, or the name of a time column to merge by. ``push({"r": ..., "s": ...})`` does the same as the
@@ -202,19 +195,19 @@ class StreamJoin:
             if batch is not None:
                 given.append(k)
                 arrows[k] = batch
-        if not self._complete:
-            fresh = [
-                None if batch is None or batch.schema == self._schemas[k] else batch.schema
+        if not self._known.complete:
+            fresh = tuple(
+                None if batch is None or batch.schema == self._known.schemas[k] else batch.schema
                 for k, batch in enumerate(arrows)
-            ]
-            if fresh != [None, None]:
+            )
+            if fresh != NOTHING:
                 return self._first_push(arrows, fresh, order, given, started)
         return self._push(arrows, order, given, started)
 
     def _first_push(
         self,
         arrows: list[pa.RecordBatch | None],
-        fresh: list[pa.Schema | None],
+        fresh: Schemas,
         order: Any,
         given: list[int],
         started: float,
@@ -223,7 +216,7 @@ class StreamJoin:
         self._let_collected_through()
         core = self._core
         waiting = core.collector.together() if isinstance(core, CollectingCore) else None
-        before = self._schemas, snapshot(core), stored_rows(core), waiting
+        before = self._known.schemas, snapshot(core), stored_rows(core), waiting
         try:
             self._learn(fresh, *before)
             return self._push(arrows, order, given, started)
@@ -237,13 +230,14 @@ class StreamJoin:
         if isinstance(core, FlowCore) and core.streaming:
             if isinstance(core, CollectingCore) and core.collector.rows:
                 outcome = core.push([None, None], None, 0)
+                core.commit()
                 core.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
             core.settled()
 
     def _learn(
         self,
-        fresh: Sequence[pa.Schema | None],
-        known: Sequence[pa.Schema | None],
+        fresh: Schemas,
+        known: Schemas,
         numbers: dict[str, Any],
         rows: dict[int, pa.Table],
         waiting: Any,
@@ -252,20 +246,20 @@ class StreamJoin:
 
         A stream whose time column was open has no rows. It joins the axis of time last, as if it had just begun.
         """
-        changed = [
-            old if new is None or old is None or self._timeless(k, old) else new
+        changed = tuple(
+            old if new is None or old is None or self._texts.timeless(k, old) else new
             for k, (old, new) in enumerate(zip(known, fresh, strict=True))
-        ]
-        if changed != list(known):
+        )
+        if changed != known:
             self._go_back(changed, numbers, rows, waiting)
-        rest = [None if new == now else new for new, now in zip(fresh, self._schemas, strict=True)]
-        if rest != [None, None]:
+        rest = tuple(None if new == now else new for new, now in zip(fresh, self._known.schemas, strict=True))
+        if rest != NOTHING:
             with self._still():
                 self._adopt(rest)
 
     def _go_back(
         self,
-        schemas: Sequence[pa.Schema | None],
+        schemas: Schemas,
         numbers: dict[str, Any],
         rows: dict[int, pa.Table],
         waiting: Any,
@@ -274,7 +268,7 @@ class StreamJoin:
         core = self._core
         with self._still():
             core.begin()
-            self._schemas = [None, None]
+            self._know(self._texts.bind(NOTHING))
             self._adopt(schemas)
             restore(core, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
             if isinstance(core, CollectingCore) and waiting is not None:
@@ -286,7 +280,7 @@ class StreamJoin:
                     core.collector.add(again, order, first)
 
     def _retyped(self, k: int, table: pa.Table) -> pa.Table:
-        schema, payload = self._schemas[k], self._core.payload[k]
+        schema, payload = self._known.schemas[k], self._core.payload[k]
         assert schema is not None
         assert payload is not None
         return retyped(table, schema, payload.columns)
@@ -304,7 +298,7 @@ class StreamJoin:
     def _push(
         self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
     ) -> Result:
-        if not self._complete:
+        if not self._known.complete:
             arrows = [None if self._lacks_time(k, batch) else batch for k, batch in enumerate(arrows)]
         sequence = None if order is None else self._sequence(order, arrows)
         outcome = self._core.push(arrows, sequence, given[0] if given else 0)
@@ -338,38 +332,8 @@ class StreamJoin:
         sizes = [0 if batch is None else batch.num_rows for batch in arrows]
         codes: list[np.ndarray | None] = [None, None]
         if isinstance(order, str):
-            codes = self._order_codes(order, arrows)
+            codes = list(order_codes(order, self.streams, self._known.schemas, arrows))
         return interleaving(order, self.streams, sizes, codes)
-
-    def _order_codes(self, column: str, arrows: Sequence[pa.RecordBatch | None]) -> list[np.ndarray | None]:
-        """Codes of the column to merge by; the column must be in both streams."""
-        types = []
-        for stream, schema in zip(self.streams, self._schemas, strict=True):
-            if schema is not None and schema.get_field_index(column) < 0:
-                raise OptionError(
-                    f"order= must be stream names, one per row, or a time column of both streams; got {column!r}, which "
-                    f"stream {stream!r} does not have: its columns are {', '.join(schema.names)}"
-                )
-            if schema is not None:
-                types.append(schema.field(column).type)
-        domain = time_domain(types[0], types[-1])
-        if domain is None:
-            raise OptionError(
-                f"order={column!r} must have comparable types in both streams; got {types[0]} and {types[-1]}"
-            )
-        codes: list[np.ndarray | None] = []
-        for stream, batch in zip(self.streams, arrows, strict=True):
-            if batch is None:
-                codes.append(np.empty(0, np.int64))
-                continue
-            values, valid = domain.codes(batch.column(batch.schema.get_field_index(column)))
-            if valid is not None:
-                row = int(np.flatnonzero(~valid)[0])
-                raise OptionError(
-                    f"order={column!r} must not be null; got null in row {row} of the batch of stream {stream!r}"
-                )
-            codes.append(values)
-        return codes
 
     def advance(self, clocks: Mapping[str, Any] | None = None, /, **times: Any) -> Result:
         """Move the clock of a stream that has no rows to push, and get the results that waited for it.
@@ -402,13 +366,10 @@ class StreamJoin:
             raise OptionError(
                 f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
             )
-        schema = self._schemas[k]
-        if self._core.condition is None or axis is None or schema is None:
-            unknown = [
-                name
-                for k, (name, one) in enumerate(zip(self.streams, self._schemas, strict=True))
-                if one is None or self._timeless(k, one)
-            ]
+        known = self._known
+        schema = known.schemas[k]
+        if known.condition is None or axis is None or schema is None:
+            unknown = [name for name, one in zip(self.streams, known.usable, strict=True) if one is None]
             raise StateError(
                 f"advance() needs the schemas of both streams; that of {' and '.join(map(repr, unknown))} is not known yet; give "
                 "schemas= when the join is made, or push a batch first"
@@ -497,102 +458,42 @@ class StreamJoin:
 
     # ---- schemas ------------------------------------------------------------------------------------------------
 
-    def _given(self, schemas: Mapping[str, Any]) -> list[pa.Schema | None]:
-        listed: list[pa.Schema | None] = [None, None]
-        for name, schema in schemas.items():
-            if name not in self.streams:
-                raise OptionError(
-                    f"schemas= must name the streams {', '.join(map(repr, self.streams))}; got {name!r}"
-                )
-            try:
-                arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
-            except (TypeError, ValueError, pa.ArrowException) as error:
-                raise SchemaError(
-                    f"the schema of stream {name!r} must be an Arrow schema; got {schema!r}: {error}"
-                ) from error
-            listed[self.streams.index(name)] = stored_schema(arrow, name)
-        return listed
-
-    def _adopt(self, fresh: Sequence[pa.Schema | None]) -> None:
-        """Take on schemas that were not known before; with both known, bind condition and select list."""
-        schemas = [new if new is not None else old for new, old in zip(fresh, self._schemas, strict=True)]
-        windows = list(self.windows.values())
-        axis = None
-        known = [
-            None if schema is None or self._timeless(k, schema) else schema
-            for k, schema in enumerate(schemas)
+    def _know(self, known: Known) -> None:
+        self._known = known
+        self._readers = [
+            Reader(name, schema) for name, schema in zip(self.streams, known.schemas, strict=True)
         ]
-        if any(
-            isinstance(window, Range) and schema is not None
-            for window, schema in zip(windows, known, strict=True)
-        ):
-            axis = TimeAxis(self.streams, windows, known)
-        bound = select = None
-        types = {name: schema for name, schema in zip(self.streams, known, strict=True) if schema is not None}
-        if len(types) == len(self.streams):
-            bound = bind_open(self._condition.bind, types, self._condition.names)
-        shown = self._selected()
-        if types.keys() >= set(shown):  # a semi or anti join gives rows before the other stream has begun
-            select = bind_open(lambda types: self._select.bind(types, shown), types, self._select.names)
-        self._core.open(fresh, axis)
-        self._schemas = schemas
-        self._gatherer = Gatherer(self.streams, known, select, self.options["result"])
-        self._readers = [Reader(name, schema) for name, schema in zip(self.streams, schemas, strict=True)]
-        self._complete = bound is not None and not any(
-            is_open(kind) for schema in known if schema is not None for kind in schema.types
-        )
-        if bound is not None and select is not None:
-            self._bind(bound, [self._needed(k, bound.columns, select.columns) for k in (0, 1)])
+        self._gatherer = Gatherer(self.streams, known.usable, known.select, self.options["result"])
 
-    def _bind(self, condition: BoundCondition, columns: Sequence[Sequence[str]]) -> None:
-        """Let the core join. An index that needs types which are still open has to wait for them."""
+    def _adopt(self, fresh: Schemas) -> None:
+        """Take on schemas that were not known before; with both known, the core can join."""
+        before = self._known.schemas
+        known = self._texts.bind(
+            tuple(new if new is not None else old for new, old in zip(fresh, before, strict=True))
+        )
         core = self._core
+        core.open(fresh, known.axis)
+        self._know(known)
+        if known.condition is None:
+            return
         core.index = self.options["index"]
         try:
-            core.bind(condition, columns)
-        except OptionError:
-            named = (field for schema in self._schemas if schema is not None for field in schema)
-            if not any(
-                is_open(field.type) and field.name.lower() in self._condition.names for field in named
-            ):
+            core.bind(known.condition, known.columns)
+        except OptionError:  # an index that needs types which are still open has to wait for them
+            if not known.guessed:
                 raise
             core.index = "auto"
-            core.bind(condition, columns)
-
-    def _timeless(self, k: int, schema: pa.Schema) -> bool:
-        """Whether the stream's time column is open. No row can have come: a row without a time is refused."""
-        window = self.windows[self.streams[k]]
-        place = schema.get_field_index(window.time) if isinstance(window, Range) else -1
-        return place >= 0 and is_open(schema.field(place).type)
+            core.bind(known.condition, known.columns)
 
     def _lacks_time(self, k: int, batch: pa.RecordBatch | None) -> bool:
-        """Whether the batch is of a stream whose time column is open; then it must be empty."""
-        schema, window = self._schemas[k], self.windows[self.streams[k]]
-        if batch is None or schema is None or not self._timeless(k, schema):
+        """Whether the batch is of a stream whose time column has no type yet; then it must be empty."""
+        known, window = self._known, self.windows[self.streams[k]]
+        if batch is None or known.schemas[k] is None or known.usable[k] is not None:
             return False
         if batch.num_rows:
             assert isinstance(window, Range)
             raise refuse_time(window.time, self.streams[k], "null", 0)
         return True
-
-    def _selected(self) -> list[str]:
-        """The streams whose columns a result has."""
-        kept = self._how.one_sided
-        return list(self.streams) if kept is None else [self.streams[kept]]
-
-    def _needed(self, k: int, *uses: Mapping[str, Sequence[str]]) -> list[str]:
-        """The columns of stream k that must be kept; at least one, so that rows can be counted."""
-        stream, window, schema = self.streams[k], self.windows[self.streams[k]], self._schemas[k]
-        assert schema is not None
-        needed = {name for use in uses for name in use.get(stream, ())}
-        if (
-            not self._complete
-        ):  # an open column binds as NULL, and others that are needed later may have gone with it
-            named = self._condition.names | self._select.names
-            needed |= {name for name in schema.names if "*" in named or name.lower() in named}
-        if isinstance(window, Range):
-            needed.add(window.time)
-        return [name for name in schema.names if name in needed] or schema.names[:1]
 
     # ---- results out --------------------------------------------------------------------------------------------
 
@@ -652,7 +553,7 @@ class StreamJoin:
         header = {
             "options": self.options,
             "windows": {name: window_to_json(window) for name, window in self.windows.items()},
-            "schemas": [schema_to_json(schema) for schema in self._schemas],
+            "schemas": [schema_to_json(schema) for schema in self._known.schemas],
             "core": snapshot(self._core),
             "counters": [*self._counters(), self._finished],
         }
@@ -666,7 +567,7 @@ class StreamJoin:
         header, tables = read_state(directory)
         windows = {name: window_from_json(window) for name, window in header["windows"].items()}
         join = cls(windows=windows, **header["options"])
-        join._adopt([schema_from_json(schema) for schema in header["schemas"]])
+        join._adopt(tuple(schema_from_json(schema) for schema in header["schemas"]))
         restore(
             join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
         )

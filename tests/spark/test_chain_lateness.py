@@ -213,7 +213,14 @@ def test_what_a_join_needs_is_carried_to_the_next(spark: Any, folder: Any) -> No
     assert second(spark, folder, joined, wm.Range("5 s", time="ts", lateness="20 s")).lateness == "20 s"
     greatest = first(spark, folder, select="GREATEST(r.ts, s.ts) AS ts, r.x")
     assert second(spark, folder, greatest).lateness == "6 s"
-    assert second(spark, folder, source(spark)) == NEAR
+    table = spark.range(3).selectExpr("current_timestamp() AS ts", "id AS x")
+    past = stream_join("r.x = s.x", r=table, s=table, windows={"r": NEAR, "s": NEAR}, select="r.x", cores=1)
+    for frame in (
+        source(spark),
+        source(spark).join(past, "x"),
+        source(spark).union(source(spark)).join(past, "x"),
+    ):
+        assert second(spark, folder, frame) == NEAR
 
 
 def test_a_time_that_may_come_as_late_as_it_likes_is_refused(spark: Any, folder: Any) -> None:

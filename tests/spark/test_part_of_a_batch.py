@@ -87,22 +87,16 @@ def named(files: Files, batch: int = 1, cores: int = CORES) -> str:
     return rf"batch {batch} of cores? {', '.join(map(str, absent))} of {cores} was not evaluated"
 
 
-@pytest.mark.parametrize("look", ["take", "show"])
-def test_a_look_at_the_first_rows_is_noticed(spark: Any, folder: Path, look: str) -> None:
-    looks: dict[str, Callable[[Any], Any]] = {
-        "take": lambda frame: frame.take(2),
-        "show": lambda frame: frame.show(2),
-    }
+def test_a_look_at_the_first_rows_is_noticed(spark: Any, folder: Path) -> None:
     files = three_batches(folder)
-    failed = run(spark, files, looks[look])
+    failed = run(spark, files, lambda frame: frame.take(2))
     assert 0 < len(evaluated(files, 1)) < CORES
     assert re.search(named(files), failed)
     assert "was not evaluated, so batch 2 cannot go on" in failed
     assert not (files.folder / "out" / "batch=2" / "_SUCCESS").exists()
-    if look == "show":
-        take_back(files)
-        assert run(spark, files, None) == ""
-        assert read(spark, files) == wanted(files)
+    take_back(files)
+    assert run(spark, files, None) == ""
+    assert read(spark, files) == wanted(files)
 
 
 def test_a_look_before_rows_are_spread_anew_is_noticed(spark: Any, folder: Path) -> None:

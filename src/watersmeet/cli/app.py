@@ -123,7 +123,10 @@ app.command()(run)
 @app.command()
 def state(
     location: Annotated[
-        str, typer.Argument(help="The state= of a join on Spark, or the session's checkpoint location.")
+        str,
+        typer.Argument(
+            help="The state= of a join on Spark, the session's checkpoint location, or a query's."
+        ),
     ],
 ) -> None:
     """What a Spark join has stored: cores, runs, rows, bytes, watermarks. Every checksum is verified."""

@@ -73,10 +73,6 @@ class FloatDomain(Domain):
         low, above = self._offset(interval.low), int(interval.low_open)
         high, below = self._offset(interval.high), int(interval.high_open)
         if interval.form == "difference":
-            if interval.high is None:
-                raise ConditionError(
-                    "a band on a difference of floats must have an upper end; got none; re-check pairs"
-                )
             return difference_bounds, (low, above, high, below) if probing == "right" else (
                 -high,
                 below,

@@ -22,7 +22,8 @@ class Interval:
     Offsets are finite and in value units: plain numbers for numbers and decimals; for dates days, for other
     temporal types counts of the domain's ``unit`` (or a timedelta). ``form`` says what the text computes,
     which matters where arithmetic rounds or saturates: "add_right" compares left with right + offset,
-    "add_left" compares left + (-offset) with right, "difference" compares left - right with offset.
+    "add_left" compares left + (-offset) with right, "difference" compares left - right with offset, where a difference
+    that is NaN lies in no interval.
 
     >>> Interval(-10, 10)  # left BETWEEN right - 10 AND right + 10
     Interval(low=-10, high=10, low_open=False, high_open=False, form='add_right')

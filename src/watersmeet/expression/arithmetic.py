@@ -1,10 +1,9 @@
-"""Arithmetic as SQL has it: int64 saturates, decimals are exact, a division by zero is NULL."""
+"""Arithmetic as SQL has it: int64 saturates, decimals have Spark's digits, a division by zero is NULL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_DOWN, Decimal, localcontext
-from typing import Any
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, localcontext
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from watersmeet.expression import types
-from watersmeet.expression.casts import cast, convert, saturating, ticks
+from watersmeet.expression.casts import cast, convert, fitted, saturating, ticks
 from watersmeet.expression.types import Value
 
 _MIN = -(2**63)
@@ -81,9 +80,18 @@ def _numbers(left: Value, right: Value, type_: pa.DataType, operation: str) -> V
     if pt.is_integer(type_):
         return saturating(convert(left, type_), convert(right, type_), operation)
     if pt.is_decimal(type_):
+        if not _exact(left.type, right.type, type_, operation):
+            return _by_value(left, right, type_, _OPERATIONS[operation])
         first, second = (_wide(side, type_) for side in (left, right))
         return pc.cast(getattr(pc, operation)(first, second), type_)
     return getattr(pc, operation)(convert(left, type_), convert(right, type_))
+
+
+def _exact(left: pa.DataType, right: pa.DataType, type_: pa.DataType, operation: str) -> bool:
+    """Whether the type holds all digits of the result. An untyped NULL has none."""
+    if pt.is_null(left) or pt.is_null(right):
+        return True
+    return not types.rounds(type_, "*" if operation == "multiply" else "+", left, right)
 
 
 def _wide(side: Value, type_: pa.DataType) -> Value:
@@ -96,8 +104,10 @@ def _wide(side: Value, type_: pa.DataType) -> Value:
     return convert(side, narrow)
 
 
-def divide(left: Value, right: Value) -> Value:
-    """left / right in double; NULL for a zero divisor."""
+def divide(left: Value, right: Value, type_: pa.DataType) -> Value:
+    """left / right in double or as a decimal; NULL for a zero divisor."""
+    if pt.is_decimal(type_):
+        return _by_value(left, right, type_, _nonzero(lambda a, b: _DIVISION.divide(a, b)))
     first, second = (convert(side, types.DOUBLE) for side in (left, right))
     return pc.divide(first, _not_zero(second))
 
@@ -114,8 +124,9 @@ def whole_divide(left: Value, right: Value) -> Value:
         or pt.is_uint64(right.type)
     ):
         if pt.is_floating(left.type) or pt.is_floating(right.type):
-            return cast(divide(left, right), pa.int64())
-        return _by_value(left, right, pa.int64(), lambda a, b: _clipped(_quotient(a, b)))
+            return cast(divide(left, right, types.DOUBLE), pa.int64())
+        digits = _quotient_digits(left.type, right.type)
+        return cast(_by_value(left, right, pa.decimal256(digits, 0), _nonzero(_quotient)), pa.int64())
     first, second = convert(left, pa.int64()), _not_zero(convert(right, pa.int64()))
     lowest = pc.and_(pc.equal(first, pa.scalar(_MIN)), pc.equal(second, pa.scalar(-1)))
     safe = pc.if_else(
@@ -127,7 +138,7 @@ def whole_divide(left: Value, right: Value) -> Value:
 def remainder(left: Value, right: Value, type_: pa.DataType) -> Value:
     """left % right with the sign of left; NULL for a zero divisor."""
     if pt.is_decimal(type_):
-        return _by_value(left, right, type_, lambda a, b: a - _quotient(a, b) * b)
+        return _by_value(left, right, type_, _nonzero(lambda a, b: a - _quotient(a, b) * b))
     first, second = convert(left, type_), _not_zero(convert(right, type_))
     length = next((len(side) for side in (first, second) if isinstance(side, pa.Array)), 1)
     columns = [pa.repeat(side, length) if isinstance(side, pa.Scalar) else side for side in (first, second)]
@@ -142,20 +153,39 @@ def _quotient(a: Decimal, b: Decimal) -> Decimal:
     return (a / b).to_integral_value(ROUND_DOWN)
 
 
-def _clipped(value: Decimal) -> int:
-    return min(max(int(value), _MIN), 2**63 - 1)
+def _quotient_digits(left: pa.DataType, right: pa.DataType) -> int:
+    """How many digits a whole quotient may have; a longer one is NULL, as in Spark."""
+    first, second = types.as_decimal(left), types.as_decimal(right)
+    spark = first.precision <= _PRODUCT.prec and second.precision <= _PRODUCT.prec
+    return max(min(first.precision - first.scale + second.scale, _PRODUCT.prec if spark else 76), 1)
+
+
+def _nonzero(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[[Decimal, Decimal], Decimal | None]:
+    return lambda a, b: function(a, b) if b else None
+
+
+# Spark rounds a product to 38 digits before it is rounded to its scale, and a quotient to 77.
+_PRODUCT, _DIVISION = Context(38, ROUND_HALF_UP), Context(77, ROUND_HALF_UP)
+_OPERATIONS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": _PRODUCT.multiply,
+}
 
 
 def _by_value(
-    left: Value, right: Value, type_: pa.DataType, function: Callable[[Decimal, Decimal], Any]
+    left: Value, right: Value, type_: pa.DataType, function: Callable[[Decimal, Decimal], Decimal | None]
 ) -> Value:
-    """Decimals one by one: Arrow has no such kernel."""
+    """Decimals one by one, for what Arrow has no kernel for; rounded to the type, NULL where it has too few digits."""
     length = next((len(side) for side in (left, right) if isinstance(side, pa.Array)), 1)
     columns = [pa.repeat(side, length) if isinstance(side, pa.Scalar) else side for side in (left, right)]
     with localcontext() as context:
         context.prec = 200
         pairs = zip(*(column.to_pylist() for column in columns), strict=True)
-        results = [None if a is None or not b else function(Decimal(a), Decimal(b)) for a, b in pairs]
+        results = [
+            None if a is None or b is None else fitted(function(Decimal(a), Decimal(b)), type_)
+            for a, b in pairs
+        ]
     result = pa.array(results, type_)
     return result if isinstance(left, pa.Array) or isinstance(right, pa.Array) else result[0]
 
@@ -182,10 +212,17 @@ def square_root(value: Value) -> Value:
 
 
 def power(base: Value, exponent: Value) -> Value:
-    """base to the power of exponent, in double."""
-    return pc.power(convert(base, types.DOUBLE), convert(exponent, types.DOUBLE))
+    """base to the power of exponent, in double; as in Java, and not as in C, 1 to the power of NaN or infinity is NaN."""
+    first, second = (convert(side, types.DOUBLE) for side in (base, exponent))
+    endless = pc.and_(pc.equal(pc.abs(first), 1.0), pc.invert(pc.is_finite(second)))
+    return pc.if_else(endless, pa.scalar(float("nan")), pc.power(first, second))
 
 
-def rounded(value: Value, function: Callable[[Value], Value]) -> Value:
-    """FLOOR and CEIL: int64; NULL where it does not fit."""
-    return cast(value if pt.is_integer(value.type) else function(value), pa.int64())
+def rounded(value: Value, type_: pa.DataType, function: Callable[[Value], Value]) -> Value:
+    """FLOOR and CEIL: BIGINT, or a decimal without a scale of a decimal."""
+    if pt.is_integer(value.type) or value.type == type_:
+        return convert(value, type_)
+    if pt.is_decimal(type_):  # one digit more, for what is rounded away from zero
+        wide = pa.decimal256(value.type.precision + 1, value.type.scale)
+        return pc.cast(function(pc.cast(value, wide)), type_)
+    return cast(function(value), type_)

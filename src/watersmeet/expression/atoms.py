@@ -115,14 +115,14 @@ def _peeled(expr: Expr, other: pa.DataType) -> tuple[Expr, Any, int] | None:
         return None
     base, constant = split
     both = types.common(expr.type, other)
-    if pt.is_integer(expr.type) and both == types.INT and abs(constant) < _LARGEST:
+    if pt.is_integer(expr.type) and both is not None and pt.is_integer(both) and abs(constant) < _LARGEST:
         return (*_whole_offset(base, int(constant)), 0)
     if pt.is_integer(expr.type) and both == types.DOUBLE and abs(constant) < _EXACT_DOUBLE:
         return base, float(constant), 0 if _narrow(base.type) else SLACK
     if pt.is_decimal(expr.type) and both is not None and pt.is_decimal(both):
         return _decimal_offset(base, constant)
     if pt.is_floating(expr.type) and both == expr.type:
-        offset = float(np.float32(constant)) if pt.is_float32(expr.type) else float(constant)
+        offset = float(_single(constant)) if pt.is_float32(expr.type) else float(constant)
         return (base, offset, 0) if np.isfinite(offset) else None
     if pt.is_date(expr.type) and abs(constant) < _MANY_DAYS:
         return base, timedelta(days=int(constant)), 0
@@ -139,6 +139,8 @@ def _split(expr: Expr) -> tuple[Expr, Any] | None:
     if expr.op == "+" and isinstance(first, Literal):
         first, second = second, first
     if not isinstance(second, Literal) or second.value is None or isinstance(first, Literal):
+        return None
+    if types.rounds(expr.type, expr.op, first.type, second.type):
         return None
     moved = pt.is_temporal(first.type) == pt.is_temporal(expr.type) and not (
         pt.is_timestamp(expr.type) and not pt.is_timestamp(first.type)
@@ -188,11 +190,13 @@ def _difference(op: str, expr: Expr, constant: Literal, left: str) -> Atom | Non
     inner = expr.args[0] if isinstance(expr, Call) and absolute else expr
     if not isinstance(inner, Call) or inner.op not in ("-", "datediff", "+"):
         return None
+    if types.rounds(inner.type, inner.op, inner.args[0].type, inner.args[1].type):
+        return None
     first, second = _ordered(inner.args, left)
     bound = _difference_offset(inner, constant)
     if bound is None or {len(streams_of(first)), len(streams_of(second))} != {1}:
         return None
-    slack = 0
+    slack, nan = 0, op in (">", ">=", "<>")
     if inner.op == "+":
         if not types.is_numeric(inner.type):
             return None
@@ -203,7 +207,7 @@ def _difference(op: str, expr: Expr, constant: Literal, left: str) -> Atom | Non
     intervals = _absolute_intervals(op, bound) if absolute else _rounded_intervals(op, bound)
     if domain is None or intervals is None or not _computes_in(inner.type, domain):
         return None
-    return Atom(first, second, domain, intervals, slack=slack)
+    return Atom(first, second, domain, intervals, slack=slack, nan=nan)
 
 
 def _negated(expr: Expr) -> tuple[Expr, int]:
@@ -240,7 +244,7 @@ def _difference_offset(inner: Call, constant: Literal) -> tuple[Any, Any] | None
     if pt.is_float32(inner.type) and not pt.is_integer(constant.type):
         return _nearest_float32(float(value))
     if pt.is_floating(inner.type):
-        number = float(np.float32(value)) if pt.is_float32(inner.type) else float(value)
+        number = float(_single(value)) if pt.is_float32(inner.type) else float(value)
         return (number, number) if np.isfinite(number) else None
     if isinstance(value, float) and abs(value) >= _EXACT_DOUBLE:
         return None
@@ -257,8 +261,13 @@ def _datediff_offset(value: Any) -> tuple[Any, Any] | None:
     return days, days
 
 
+def _single(value: Any) -> np.float32:
+    with np.errstate(over="ignore"):
+        return np.float32(value)
+
+
 def _nearest_float32(value: float) -> tuple[float, float] | None:
-    near = np.float32(value)
+    near = _single(value)
     if not np.isfinite(near):
         return None
     below = near if float(near) <= value else np.nextafter(near, np.float32(-np.inf))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -43,7 +44,7 @@ class Binder:
             "nullif": self._nullif,
             "substring": self._substring,
             "concat": self._concat,
-            "length": lambda node: self._text_call(node, types.INT),
+            "length": lambda node: self._text_call(node, pa.int32()),
             "upper": lambda node: self._text_call(node, types.TEXT),
             "lower": lambda node: self._text_call(node, types.TEXT),
             "like": self._like,
@@ -59,7 +60,7 @@ class Binder:
         self.rules |= dict.fromkeys(("+", "-", "*", "/", "%", "div"), self._arithmetic)
         self.rules |= dict.fromkeys(("coalesce", "least", "greatest"), self._choice)
         self.rules |= dict.fromkeys(("sqrt", "power"), lambda node: self._number_call(node, types.DOUBLE))
-        self.rules |= dict.fromkeys(("floor", "ceil"), lambda node: self._number_call(node, types.INT))
+        self.rules |= dict.fromkeys(("floor", "ceil"), self._rounded)
         self.rules |= dict.fromkeys(("year", "month", "day"), self._date_part)
 
     def bind(self, node: Syntax) -> Expr:
@@ -117,8 +118,18 @@ class Binder:
         months = self._months(node)
         if months is not None:
             return months
-        left, right = (self.bind(arg) for arg in node.args)
-        return self._calculated(node, left, right, node.op)
+        left, right = self._operands(node)
+        return self._calculated(node, _zoned(left, right.type), _zoned(right, left.type), node.op)
+
+    def _operands(self, node: Syntax) -> list[Expr]:
+        """Both sides of an operator. Beside a decimal a whole number in the text has as many digits as it shows."""
+        sides = [self.bind(arg) for arg in node.args]
+        if not any(pt.is_decimal(side.type) for side in sides):
+            return sides
+        return [
+            _shortest(side) if arg.op == "literal" else side
+            for arg, side in zip(node.args, sides, strict=True)
+        ]
 
     def _calculated(self, node: Syntax, left: Expr, right: Expr, op: str) -> Expr:
         left, right = _days(left, right), _days(right, left)
@@ -156,7 +167,10 @@ class Binder:
             raise self._error(
                 node.args[1], f"must be a whole number of months; got {_described(months)}; CAST it AS INT"
             )
-        return self._moved_by_months(node.args[0], _temporal(moment, pa.date32()), months)
+        moment = _temporal(moment, pa.date32())
+        if pt.is_timestamp(moment.type):
+            moment = Call(pa.date32(), "cast", (moment,))
+        return self._moved_by_months(node.args[0], moment, months)
 
     def _negative(self, node: Syntax) -> Expr:
         arg = self._amount(node.args[0])
@@ -181,12 +195,18 @@ class Binder:
                 raise self._error(syntax, f"must be a number; got {_described(arg)}; CAST it AS DOUBLE")
         return Call(type_, node.op, args)
 
+    def _rounded(self, node: Syntax) -> Expr:
+        call = self._number_call(node, types.INT)
+        assert isinstance(call, Call)
+        number = call.args[0].type
+        if not pt.is_decimal(number) or number.scale <= 0:
+            return Call(number if pt.is_decimal(number) else types.INT, node.op, call.args)
+        return Call(literal.decimal_type(number.precision - number.scale + 1, 0), node.op, call.args)
+
     # comparison and logic
 
     def _comparison(self, node: Syntax) -> Expr:
-        left, right = self._aligned(node, [self.bind(arg) for arg in node.args])
-        both = types.common(left.type, right.type)
-        return Call(types.BOOL, node.op, (_prepared(left, both), _prepared(right, both)))
+        return _compared(node.op, *self._aligned(node, self._operands(node)))
 
     def _aligned(self, node: Syntax, values: list[Expr]) -> list[Expr]:
         """Checks that the values have a common type; literals are turned into what the others are."""
@@ -209,9 +229,11 @@ class Binder:
         values = self._aligned(node, [self.bind(arg) for arg in node.args])
         if all(isinstance(value, Literal) for value in values[1:]):
             return Call(types.BOOL, "in", tuple(values))
-        tests: Expr = Call(types.BOOL, "=", (values[0], values[1]))
+        both = _common_of(values)
+        values = [_in_type(value, both) for value in values]
+        tests = _compared("=", values[0], values[1])
         for value in values[2:]:
-            tests = Call(types.BOOL, "or", (tests, Call(types.BOOL, "=", (values[0], value))))
+            tests = Call(types.BOOL, "or", (tests, _compared("=", values[0], value)))
         return tests
 
     def _choice(self, node: Syntax) -> Expr:
@@ -219,8 +241,8 @@ class Binder:
         return Call(_common_of(values), node.op, tuple(values))
 
     def _nullif(self, node: Syntax) -> Expr:
-        left, right = self._aligned(node, [self.bind(arg) for arg in node.args])
-        same = Call(types.BOOL, "=", (left, right))
+        left, right = self._aligned(node, self._operands(node))
+        same = _compared("=", left, right)
         return Call(left.type, "case", (same, Literal(left.type, None), left))
 
     def _case(self, node: Syntax) -> Expr:
@@ -272,10 +294,10 @@ class Binder:
         return self._calculated(node, date, days, op)
 
     def _datediff(self, node: Syntax) -> Expr:
-        return Call(types.INT, "datediff", (self._date(node.args[0]), self._date(node.args[1])))
+        return Call(pa.int32(), "datediff", (self._date(node.args[0]), self._date(node.args[1])))
 
     def _date_part(self, node: Syntax) -> Expr:
-        return Call(types.INT, node.op, (self._date(node.args[0]),))
+        return Call(pa.int32(), node.op, (self._date(node.args[0]),))
 
 
 def _described(expr: Expr) -> str:
@@ -315,7 +337,13 @@ def _temporal(value: Expr, target: pa.DataType) -> Expr:
         if moment is None:
             return value
         value = Literal(pa.timestamp("us", "UTC" if moment.tzinfo else None), moment)
-    if pt.is_timestamp(target) and target.tz and (pt.is_date(value.type) or pt.is_timestamp(value.type)):
+    return _zoned(value, target)
+
+
+def _zoned(value: Expr, target: pa.DataType) -> Expr:
+    """A constant moment beside one with a zone is in UTC."""
+    moment = pt.is_date(value.type) or pt.is_timestamp(value.type)
+    if isinstance(value, Literal) and moment and pt.is_timestamp(target) and target.tz:
         return _folded(Call(pa.timestamp("us", "UTC"), "cast", (value,)))
     return value
 
@@ -323,6 +351,24 @@ def _temporal(value: Expr, target: pa.DataType) -> Expr:
 def _or_null(value: Expr, type_: pa.DataType) -> Expr:
     """An untyped NULL gets the type that its place asks for."""
     return Literal(type_, None) if pt.is_null(value.type) else value
+
+
+def _shortest(value: Expr) -> Expr:
+    """A whole number as a decimal of no more digits than it has."""
+    if not isinstance(value, Literal) or value.value is None or not pt.is_integer(value.type):
+        return value
+    return Literal(pa.decimal128(len(str(abs(value.value))), 0), Decimal(value.value))
+
+
+def _compared(op: str, left: Expr, right: Expr) -> Expr:
+    """A comparison. Where 38 digits do not hold both decimals, Spark rounds them first: then that is in the tree."""
+    both = types.common(left.type, right.type)
+    return _folded(Call(types.BOOL, op, (_in_type(left, both), _in_type(right, both))))
+
+
+def _in_type(value: Expr, both: pa.DataType) -> Expr:
+    prepared = _prepared(value, both)
+    return Call(both, "cast", (prepared,)) if types.loses_digits(prepared.type, both) else prepared
 
 
 def _prepared(value: Expr, both: pa.DataType) -> Expr:

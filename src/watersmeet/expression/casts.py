@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,18 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from watersmeet.codes.column import validity
-from watersmeet.codes.rounding import decimal_to_float32, decimal_to_float64
+from watersmeet.codes.rounding import decimal_to_float32, decimal_to_float64, nearest_float32
 from watersmeet.expression import types
-from watersmeet.expression.literal import parse_date, parse_timestamp
+from watersmeet.expression.literal import parse_days, parse_timestamp
 from watersmeet.expression.types import Value
 
 _INT64 = np.iinfo(np.int64)
-_INTEGER = re.compile(r"[+-]?\d+(\.\d*)?$")
+_INTEGER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]*)")  # also "." alone, which Spark takes for 0
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEX = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
+_SPECIAL = {f"{sign}{word}": float(f"{sign}inf") for sign in ("", "+", "-") for word in ("inf", "infinity")}
+_SPECIAL["nan"] = float("nan")
+_BLANKS = "".join(map(chr, range(33))) + "\x7f"
 
 
 def convert(value: Value, type_: pa.DataType) -> Value:
@@ -37,9 +43,20 @@ def convert(value: Value, type_: pa.DataType) -> Value:
         return _convert_unit(value, type_)
     if pt.is_floating(type_):
         return _to_float(value, type_)
-    if pt.is_decimal(type_) and pt.is_integer(stored):
-        return pc.cast(pc.cast(value, types.as_decimal(stored)), type_)
+    if pt.is_decimal(type_):
+        return _to_decimal(value, type_)
     return pc.cast(value, type_)
+
+
+def _to_decimal(value: Value, type_: pa.DataType) -> Value:
+    """Rounded to the type's scale, halves away from zero; NULL if it has too many digits then."""
+    if isinstance(value, pa.Scalar):
+        return _to_decimal(pa.repeat(value, 1), type_)[0] if value.is_valid else pa.scalar(None, type_)
+    if not pt.is_floating(value.type):
+        exact = types.as_decimal(value.type)
+        if exact.scale <= type_.scale and exact.precision - exact.scale <= type_.precision - type_.scale:
+            return pc.cast(pc.cast(value, exact), type_)
+    return _each(value, type_, lambda item: _decimal(str(item), type_))
 
 
 def _to_float(value: Value, type_: pa.DataType) -> Value:
@@ -107,9 +124,10 @@ def cast(value: Value, type_: pa.DataType) -> Value:
     if pt.is_integer(type_) and types.is_numeric(value.type):
         return _to_integer(value, type_)
     if pt.is_decimal(type_) and types.is_numeric(value.type):
-        return _each(value, type_, lambda item: _decimal(str(item), type_))
+        return _to_decimal(value, type_)
     if pt.is_date(type_) and pt.is_timestamp(value.type):
-        return pc.cast(pc.floor_temporal(value, unit="day"), type_, safe=False)
+        per_day = 86_400 * types.factor("s", value.type.unit)
+        return pc.cast(_by_number(value, lambda count: (count // per_day).astype(np.int32)), type_)
     if pt.is_timestamp(type_) and (pt.is_date(value.type) or pt.is_timestamp(value.type)):
         return _to_timestamp(value, type_)
     if pt.is_floating(type_) and types.is_numeric(value.type):
@@ -139,53 +157,89 @@ def _to_timestamp(value: pa.Array, type_: pa.DataType) -> pa.Array:
     return pc.cast(number, type_)
 
 
+def _by_number(value: pa.Array, function: Callable[[np.ndarray], np.ndarray]) -> pa.Array:
+    """A function of the numbers that store moments, or of floats, on all of them at once."""
+    numbers = ticks(value) if pt.is_temporal(value.type) else value
+    valid = value.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(function(numbers.fill_null(0).to_numpy(zero_copy_only=False)), mask=~valid)
+
+
 def _to_integer(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Cut towards zero; NULL for what does not fit, and for NaN."""
-    if pt.is_decimal(value.type):
-        return _each(value, type_, int)
+    """Cut towards zero, as Java does it: NaN is 0; a float beyond INT or BIGINT becomes the end of it; other
+    numbers, and what is then still too large for a smaller type, keep their lowest bits.
+    """
+    if pt.is_unsigned_integer(type_) or pt.is_unsigned_integer(value.type):
+        return _if_it_fits(value, type_)
     if pt.is_floating(value.type):
-        value = pc.trunc(pc.cast(value, pa.float64()))
-    info = np.iinfo(type_.to_pandas_dtype())
-    if pt.is_floating(value.type):  # float(info.max) may round up to the first value outside
-        inside = pc.and_(pc.greater_equal(value, float(info.min)), pc.less(value, float(info.max + 1)))
-    else:
-        wide = pc.cast(value, pa.decimal128(20, 0))
-        bounds = [pa.scalar(Decimal(int(end)), pa.decimal128(20, 0)) for end in (info.min, info.max)]
-        inside = pc.and_(pc.greater_equal(wide, bounds[0]), pc.less_equal(wide, bounds[1]))
-    return pc.cast(pc.if_else(inside, value, pa.scalar(None, value.type)), type_)
+        ends = np.iinfo(np.int64 if type_ == pa.int64() else np.int32)
+        return pc.cast(_by_number(value, lambda numbers: _clipped(numbers, ends)), type_, safe=False)
+    if pt.is_decimal(value.type):
+        value = _each(value, pa.int64(), lambda item: _lowest_bits(int(item)))
+    return pc.cast(value, type_, safe=False)
+
+
+def _clipped(numbers: np.ndarray, ends: np.iinfo[Any]) -> np.ndarray:
+    double = np.trunc(np.nan_to_num(numbers.astype(np.float64), posinf=np.inf, neginf=-np.inf))
+    low, high = double <= float(ends.min), double >= float(ends.max)
+    whole = np.where(low | high, 0, double).astype(np.int64)
+    clipped: np.ndarray = np.where(low, ends.min, np.where(high, ends.max, whole))
+    return clipped
+
+
+def _lowest_bits(number: int) -> int:
+    """What is left of a whole number in 64 bits."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _if_it_fits(value: pa.Array, type_: pa.DataType) -> pa.Array:
+    """From and to unsigned types, which Spark has not: NULL for what does not fit."""
+    ends = np.iinfo(type_.to_pandas_dtype())
+    return _each(value, type_, lambda item: whole if ends.min <= (whole := int(item)) <= ends.max else None)
 
 
 def _to_text(value: pa.Array) -> pa.Array:
     if pt.is_floating(value.type):
-        return _each(value, types.TEXT, _float_text)
+        number = np.float32 if pt.is_float32(value.type) else float
+        return _each(value, types.TEXT, lambda item: float_text(number(item)))
     if types.is_binary(value.type):
         return _each(value, types.TEXT, lambda item: item.decode())
+    if pt.is_date(value.type):
+        return _each(ticks(value), types.TEXT, lambda days: _year_signed(np.datetime64(days, "D")))
     if pt.is_timestamp(value.type):
-        return _each(
-            pc.cast(value, pa.timestamp("us", value.type.tz), safe=False), types.TEXT, _timestamp_text
-        )
+        micros = cast(value, pa.timestamp("us", value.type.tz))
+        return _each(ticks(micros), types.TEXT, lambda count: _timestamp_text(np.datetime64(count, "us")))
     try:
         return pc.cast(value, types.TEXT)
     except pa.ArrowNotImplementedError:
         return _each(value, types.TEXT, str)
 
 
-def _float_text(item: float) -> str:
-    if item != item or abs(item) == float("inf"):
+def float_text(item: float | np.float32) -> str:
+    """A float as Java writes it: the shortest digits that read back, with an exponent below 0.001 and from 10**7 on."""
+    size = abs(float(item))
+    if not np.isfinite(item):
         return "NaN" if item != item else ("Infinity" if item > 0 else "-Infinity")
-    return repr(item)
+    if item == 0 or 1e-3 <= size < 1e7:
+        return np.format_float_positional(item, unique=True, trim="0")
+    digits = np.format_float_scientific(item, unique=True, trim="0", exp_digits=1, min_digits=1)
+    return digits.replace("e+", "E").replace("e", "E")
 
 
-def _timestamp_text(item: Any) -> str:
-    text = item.isoformat(sep=" ")
-    head, point, fraction = text.partition(".")
-    return head + (point + fraction.rstrip("0") if fraction.rstrip("0") and "+" not in fraction else "")
+def _year_signed(moment: np.datetime64) -> str:
+    """Years beyond 9999 have a sign."""
+    text = str(moment)
+    return text if text.startswith("-") or text.index("-") == 4 else f"+{text}"
+
+
+def _timestamp_text(moment: np.datetime64) -> str:
+    head, _, fraction = _year_signed(moment).replace("T", " ").partition(".")
+    return f"{head}.{fraction.rstrip('0')}" if fraction.rstrip("0") else head
 
 
 def _from_text(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    trimmed = pc.utf8_trim_whitespace(value)
+    trimmed = pc.utf8_trim(value, characters=_BLANKS)
     if pt.is_date(type_):
-        return _each(trimmed, type_, parse_date)
+        return pc.cast(_each(trimmed, pa.int32(), parse_days), type_)
     if pt.is_timestamp(type_):
         return _each(trimmed, type_, lambda text: _stamp(text, type_))
     if pt.is_boolean(type_):
@@ -194,12 +248,32 @@ def _from_text(value: pa.Array, type_: pa.DataType) -> pa.Array:
         info = np.iinfo(type_.to_pandas_dtype())
         return _each(trimmed, type_, lambda text: _whole(text, int(info.min), int(info.max)))
     if pt.is_floating(type_):
-        return pc.cast(
-            _each(trimmed, pa.float64(), lambda text: float(text.replace("_", "?"))), type_, safe=False
-        )
+        read = _single if pt.is_float32(type_) else parse_double
+        return _each(trimmed, type_, read)
     if pt.is_decimal(type_):
-        return _each(trimmed, type_, lambda text: _decimal(text, type_))
+        return _each(trimmed, type_, lambda text: _decimal(text, type_) if _NUMBER.fullmatch(text) else None)
     return pc.cast(value, type_)
+
+
+def parse_double(text: str) -> float | None:
+    """A double as Java reads it."""
+    special = _SPECIAL.get(text.lower())
+    if special is not None:
+        return special
+    if _NUMBER.fullmatch(text.rstrip("dDfF")) and len(text) - len(text.rstrip("dDfF")) <= 1:
+        return float(text.rstrip("dDfF"))
+    return float.fromhex(text.rstrip("dDfF")) if _HEX.fullmatch(text) else None
+
+
+def _single(text: str) -> float | None:
+    """The float32 nearest to the text: not to the double nearest to it."""
+    double = parse_double(text)
+    if double is None or not np.isfinite(double) or _HEX.fullmatch(text):
+        return double
+    exact = Decimal(text.rstrip("dDfF"))
+    if abs(exact.adjusted()) > 400:  # far outside of float32; a fraction of it would be long
+        return double
+    return float(nearest_float32(Fraction(exact)))
 
 
 _BOOLEANS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(
@@ -219,15 +293,27 @@ def _stamp(text: str, type_: pa.DataType) -> Any:
 
 
 def _whole(text: str, low: int, high: int) -> int | None:
-    number = int(text.partition(".")[0] or "0") if _INTEGER.match(text) else None
-    return number if number is not None and low <= number <= high else None
+    if not _INTEGER.fullmatch(text):
+        return None
+    digits = text.partition(".")[0]
+    number = int(digits) if digits not in ("", "+", "-") else 0
+    return number if low <= number <= high else None
 
 
 def _decimal(text: str, type_: pa.DataType) -> Decimal | None:
-    """Rounded to the type's scale, halves away from zero; None if it has too many digits then."""
+    exact = Decimal(text)
+    if exact.is_finite() and exact and exact.adjusted() > type_.precision - type_.scale:
+        return None
     with localcontext() as context:
-        context.prec, context.rounding = 400, ROUND_HALF_UP
-        rounded = Decimal(text.replace("_", "?")).quantize(Decimal(1).scaleb(-type_.scale))
+        context.prec = 1000
+        return fitted(exact, type_)
+
+
+def fitted(number: Decimal | None, type_: pa.DataType) -> Decimal | None:
+    """Rounded to the type's scale, halves away from zero; None if it has too many digits then."""
+    if number is None:
+        return None
+    rounded = number.quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
     return rounded if len(rounded.as_tuple().digits) <= type_.precision else None
 
 

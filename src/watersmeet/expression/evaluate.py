@@ -132,14 +132,19 @@ def _in(call: Call, args: list[Value]) -> Value:
         return _null_like(subject, items[0], types.BOOL)
     subject = casts.convert(subject, both)
     values = [casts.convert(item, both) for item in items if item.is_valid]
-    if pt.is_floating(both):  # is_in compares bits: -0.0 must be 0.0 first
-        zero = pa.scalar(0.0, both)
-        subject, values = pc.add(subject, zero), [pc.add(value, zero) for value in values]
+    if pt.is_floating(both):
+        subject, values = _same_bits(subject), [_same_bits(value) for value in values]
     found = pc.is_in(subject, value_set=pa.array([value.as_py() for value in values], both))
     known = pc.is_valid(subject)
     if len(values) < len(items):  # a NULL in the list: what is not found is unknown
         known = pc.and_(known, found)
     return pc.if_else(known, found, pa.scalar(None, types.BOOL))
+
+
+def _same_bits(floats: Value) -> Value:
+    """Equal floats with equal bits, which is_in compares: -0.0 becomes 0.0, and every NaN the same one."""
+    plain = pc.add(floats, pa.scalar(0.0, floats.type))
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), floats.type), plain)
 
 
 # choice
@@ -187,26 +192,26 @@ _FUNCTIONS: dict[str, Function] = {
     "+": lambda call, args: arithmetic.add(args[0], args[1], call.type),
     "-": lambda call, args: arithmetic.subtract(args[0], args[1], call.type),
     "*": lambda call, args: arithmetic.multiply(args[0], args[1], call.type),
-    "/": lambda call, args: arithmetic.divide(args[0], args[1]),
+    "/": lambda call, args: arithmetic.divide(args[0], args[1], call.type),
     "div": lambda call, args: arithmetic.whole_divide(args[0], args[1]),
     "%": lambda call, args: arithmetic.remainder(args[0], args[1], call.type),
     "negative": lambda call, args: arithmetic.negative(args[0], call.type),
     "abs": lambda call, args: arithmetic.absolute(args[0], call.type),
     "sqrt": _function(arithmetic.square_root),
     "power": _function(arithmetic.power),
-    "floor": lambda call, args: arithmetic.rounded(args[0], pc.floor),
-    "ceil": lambda call, args: arithmetic.rounded(args[0], pc.ceil),
-    "upper": _function(pc.utf8_upper),
-    "lower": _function(pc.utf8_lower),
-    "length": lambda call, args: pc.cast(pc.utf8_length(args[0]), types.INT),
+    "floor": lambda call, args: arithmetic.rounded(args[0], call.type, pc.floor),
+    "ceil": lambda call, args: arithmetic.rounded(args[0], call.type, pc.ceil),
+    "upper": _function(texts.upper),
+    "lower": _function(texts.lower),
+    "length": lambda call, args: pc.cast(pc.utf8_length(args[0]), call.type),
     "concat": _function(texts.concat),
     "substring": _function(texts.substring),
     "like": lambda call, args: texts.like(args[0], args[1], call.option or "\\", ignore_case=False),
     "ilike": lambda call, args: texts.like(args[0], args[1], call.option or "\\", ignore_case=True),
     "datediff": _function(moments.days_between),
     "add_months": lambda call, args: moments.add_months(args[0], args[1], call.type),
-    "year": _function(pc.year),
-    "month": _function(pc.month),
-    "day": _function(pc.day),
+    "year": lambda call, args: moments.date_part(args[0], "Y"),
+    "month": lambda call, args: moments.date_part(args[0], "M"),
+    "day": lambda call, args: moments.date_part(args[0], "D"),
 }
 _FUNCTIONS |= dict.fromkeys((*_COMPARE, ">", ">="), _comparison)

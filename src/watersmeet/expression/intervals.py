@@ -23,7 +23,10 @@ NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "day": 86_400 * 10
 
 @dataclass(frozen=True)
 class Atom:
-    """The left key lies in one of ``intervals`` around the right key; bounds widened by ``slack`` codes."""
+    """The left key lies in one of ``intervals`` around the right key; bounds widened by ``slack`` codes.
+
+    ``nan``: a difference that is NaN, the largest of all values, satisfies the text, which intervals cannot say.
+    """
 
     left: Expr
     right: Expr
@@ -31,6 +34,7 @@ class Atom:
     intervals: tuple[Interval, ...]
     null_safe: bool = False
     slack: int = 0
+    nan: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "intervals", tuple(_in_units(i, self.domain) for i in self.intervals))
@@ -47,8 +51,8 @@ class Atom:
 
     @property
     def usable(self) -> bool:
-        """NaN - x is NaN, the largest value: a difference of floats is a band only if it has an upper end."""
-        return not self.floating or all(i.form != "difference" or i.high is not None for i in self.intervals)
+        """Whether the intervals say all that the text says."""
+        return not (self.nan and self.floating)
 
 
 def _in_units(interval: Interval, domain: Domain) -> Interval:
@@ -85,7 +89,7 @@ def intersected(first: Atom, second: Atom) -> Atom | None:
                 return None
             if not empty:
                 kept.append(both)
-    return replace(first, intervals=tuple(kept))
+    return replace(first, intervals=tuple(kept), nan=first.nan and second.nan)
 
 
 def _shared_form(one: Interval, two: Interval) -> Form | None:
@@ -151,7 +155,8 @@ def united(first: Atom, second: Atom) -> Atom | None:
             return None
         merged[-1] = joined
     form = next((i.form for i in whole if i.low or i.high), whole[0].form)
-    return replace(first, intervals=tuple(replace(interval, form=form) for interval in merged))
+    formed = tuple(replace(interval, form=form) for interval in merged)
+    return replace(first, intervals=formed, nan=first.nan or second.nan)
 
 
 def _apart(one: Interval, two: Interval) -> bool:

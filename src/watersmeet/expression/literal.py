@@ -8,9 +8,11 @@ say.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 
 Interval = tuple[int, int]
@@ -34,7 +36,8 @@ _SHORT = {
     "min": "minute",
     "h": "hour",
 }
-_DATE = re.compile(r"([+-]?\d{4,})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$")
+_DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
+_EPOCH = date(1970, 1, 1).toordinal()
 _ZONE = re.compile(r"(?<=[\d ])(?:Z|UTC|([+-])(\d{1,2}):?(\d{2})?)$", re.IGNORECASE)
 _DAY_TIME = re.compile(r"([+-])?(?:(\d+)\s+)?(\d+):(\d+)(?::(\d+)(?:\.(\d{1,9}))?)?$")
 _YEAR_MONTH = re.compile(r"([+-])?(\d+)-(\d+)$")
@@ -42,11 +45,13 @@ _PART = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 
 
 def number(text: str) -> tuple[int | Decimal | float, pa.DataType] | None:
-    """A number as Spark reads it: integer; exact decimal if it has a point; double if it has an exponent."""
+    """A number as Spark reads it: INT or BIGINT; exact decimal if it has a point; double if it has an exponent."""
     if "e" in text.lower():
         return float(text), pa.float64()
     value = Decimal(text)
     if "." not in text:
+        if -(2**31) <= int(text) < 2**31:
+            return int(text), pa.int32()
         if -(2**63) <= int(text) < 2**63:
             return int(text), pa.int64()
         digits = len(text.lstrip("+-0"))
@@ -62,14 +67,30 @@ def decimal_type(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
 
 
-def parse_date(text: str) -> date | None:
-    """``2024-01-31``, ``2024-01`` or ``2024``; a time after it is cut off, as Spark does."""
-    found = _DATE.match(re.split(r"[ T]", text.strip(), maxsplit=1)[0])
+def parse_days(text: str) -> int | None:
+    """Days since 1970 of ``2024-01-31``, ``2024-01`` or ``2024``; after a whole date anything may follow a blank or T."""
+    found = _DATE.fullmatch(text.strip())
     if found is None:
         return None
+    year, month, day = int(found[1]), int(found[2] or 1), int(found[3] or 1)
+    if not (1 <= month <= 12 and 1 <= day <= _month_days(year, month)):
+        return None
+    start = np.datetime64(0, "Y") + np.timedelta64(year - 1970, "Y")
+    days = (start.astype("datetime64[M]") + np.timedelta64(month - 1, "M")).astype("datetime64[D]")
+    count = int(days.astype(np.int64)) + day - 1
+    return count if -(2**31) <= count < 2**31 else None
+
+
+def _month_days(year: int, month: int) -> int:
+    return monthrange(2000 + year % 400, month)[1]  # the calendar repeats after 400 years
+
+
+def parse_date(text: str) -> date | None:
+    """The same as a Python date; None outside of the years 1 to 9999."""
+    days = parse_days(text)
     try:
-        return date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
-    except ValueError:
+        return None if days is None else date.fromordinal(_EPOCH + days)
+    except (ValueError, OverflowError):
         return None
 
 

@@ -14,8 +14,22 @@ _MOST_MONTHS = 12 * 300_000  # as far as NumPy's calendar reaches from any times
 
 
 def days_between(later: Value, earlier: Value) -> Value:
-    """DATEDIFF(later, earlier)."""
-    return saturating(ticks(later), ticks(earlier), "subtract")
+    """DATEDIFF(later, earlier): 32 bits, of which as many as there are stay, as in Spark."""
+    return pc.cast(saturating(ticks(later), ticks(earlier), "subtract"), pa.int32(), safe=False)
+
+
+def date_part(date: Value, part: str) -> Value:
+    """Year ("Y"), month ("M") or day ("D") of a date, however far away: Arrow's calendar ends at the year 32767."""
+    if isinstance(date, pa.Scalar):
+        return date_part(pa.repeat(date, 1), part)[0]
+    days = ticks(date).fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[D]")
+    years, months = days.astype("datetime64[Y]"), days.astype("datetime64[M]")
+    number = {
+        "Y": lambda: years.astype(np.int64) + 1970,
+        "M": lambda: (months - years.astype("datetime64[M]")).astype(np.int64) + 1,
+        "D": lambda: (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
+    }[part]()
+    return pa.array(number.astype(np.int32), mask=~date.is_valid().to_numpy(zero_copy_only=False))
 
 
 def add_months(moment: Value, months: Value, type_: pa.DataType) -> Value:

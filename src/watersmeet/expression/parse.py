@@ -45,7 +45,6 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.AddMonths: "add_months",
 }
 _UNARY: dict[type[exp.Expr], str] = {
-    exp.Neg: "negative",
     exp.Not: "not",
     exp.Abs: "abs",
     exp.Upper: "upper",
@@ -224,7 +223,8 @@ class _Translator:
         self.special: dict[type[exp.Expr], Callable[[Any], Syntax]] = {
             exp.Paren: lambda node: self.expression(node.this),
             exp.Column: self._column,
-            exp.Literal: self._literal,
+            exp.Literal: lambda node: self._literal(node, node.this),
+            exp.Neg: self._negative,
             exp.Boolean: lambda node: self._constant(node, bool(node.this), pa.bool_()),
             exp.Null: lambda node: self._constant(node, None, pa.null()),
             exp.HexString: self._hex,
@@ -335,11 +335,18 @@ class _Translator:
             )
         return Syntax("column", (), (node.table or None, node.name), _span(node))
 
-    def _literal(self, node: exp.Literal) -> Syntax:
+    def _negative(self, node: exp.Neg) -> Syntax:
+        """A minus in front of a number belongs to it, so that the least BIGINT is one."""
+        number = node.this
+        if isinstance(number, exp.Literal) and not number.is_string:
+            return self._literal(number, f"-{number.this}")
+        return self._make(node, "negative", number)
+
+    def _literal(self, node: exp.Literal, text: str) -> Syntax:
         if node.is_string:
-            return self._constant(node, node.this, pa.large_string())
+            return self._constant(node, text, pa.large_string())
         try:
-            read = literal.number(node.this)
+            read = literal.number(text)
         except (ValueError, ArithmeticError):
             raise self.source.error(
                 _span(node), f"a number must be like 1, 0.5 or 1e-3; got {node.this}; correct it"
@@ -392,7 +399,18 @@ class _Translator:
             )
         if type(node) is exp.Cast and isinstance(inner, exp.Literal) and inner.is_string:
             return self._typed_literal(node, inner.this, type_)
+        if pa.types.is_integer(type_) and self._suffixed(
+            inner
+        ):  # 5L is a number of its own, not 5 turned into one
+            return self._constant(node, int(inner.this), type_)
         return Syntax("cast", (self.expression(inner),), type_, _span(node))
+
+    def _suffixed(self, node: exp.Expr) -> bool:
+        """Whether a number ends in a letter, as in 5L: its token ends before that."""
+        end = _span(node)[1]
+        return (
+            isinstance(node, exp.Literal) and not node.is_string and self.source.text[end : end + 1].isalpha()
+        )
 
     def _typed_literal(self, node: exp.Expr, text: str, type_: pa.DataType) -> Syntax:
         """``DATE '2024-01-31'`` and ``TIMESTAMP '...'``: what cannot be read is an error, not NULL."""

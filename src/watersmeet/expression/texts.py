@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -20,10 +21,30 @@ def concat(*parts: Value) -> Value:
     return pc.binary_join_element_wise(*parts, pa.scalar("", types.TEXT), null_handling="emit_null")
 
 
+def upper(text: Value) -> Value:
+    """UPPER: of some letters several come, as Unicode says (ß is SS); Arrow keeps to one."""
+    return _cased(text, pc.ascii_upper, str.upper)
+
+
+def lower(text: Value) -> Value:
+    """LOWER, in the same way."""
+    return _cased(text, pc.ascii_lower, str.lower)
+
+
+def _cased(text: Value, ascii_case: Callable[[Value], Value], case: Callable[[str], str]) -> Value:
+    if isinstance(text, pa.Scalar):
+        return pa.scalar(case(text.as_py()) if text.is_valid else None, text.type)
+    if pc.all(pc.string_is_ascii(text)).as_py() is not False:
+        return ascii_case(text)
+    return pa.array([None if one is None else case(one) for one in text.to_pylist()], text.type)
+
+
 def like(text: Value, pattern: Value, escape: str, *, ignore_case: bool) -> Value:
-    """SQL LIKE: ``%`` any text, ``_`` one character, ``escape`` before either for itself."""
+    """SQL LIKE: ``%`` any text, ``_`` one character, ``escape`` before either for itself; ILIKE is LIKE in lower case."""
+    if ignore_case:
+        text, pattern = lower(text), lower(pattern)
     if isinstance(pattern, pa.Scalar):
-        regex = like_regex(pattern.as_py(), escape, ignore_case) if pattern.is_valid else ""
+        regex = like_regex(pattern.as_py(), escape) if pattern.is_valid else ""
         found = pc.match_substring_regex(text, regex)
         return (
             found
@@ -32,13 +53,13 @@ def like(text: Value, pattern: Value, escape: str, *, ignore_case: bool) -> Valu
         )
     texts = text.to_pylist() if isinstance(text, pa.Array) else [text.as_py()] * len(pattern)
     pairs = zip(texts, pattern.to_pylist(), strict=True)
-    return pa.array([_matches(one, like, escape, ignore_case) for one, like in pairs], pa.bool_())
+    return pa.array([_matches(one, like, escape) for one, like in pairs], pa.bool_())
 
 
-def _matches(text: str | None, pattern: str | None, escape: str, ignore_case: bool) -> bool | None:
+def _matches(text: str | None, pattern: str | None, escape: str) -> bool | None:
     if text is None or pattern is None:
         return None
-    return _compiled(like_regex(pattern, escape, ignore_case)).match(text) is not None
+    return _compiled(like_regex(pattern, escape)).match(text) is not None
 
 
 @lru_cache(maxsize=1024)
@@ -47,7 +68,7 @@ def _compiled(regex: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=1024)
-def like_regex(pattern: str, escape: str, ignore_case: bool) -> str:
+def like_regex(pattern: str, escape: str) -> str:
     """A LIKE pattern as a regular expression that both RE2 and Python read."""
     parts, position = [], 0
     while position < len(pattern):
@@ -58,7 +79,7 @@ def like_regex(pattern: str, escape: str, ignore_case: bool) -> str:
         else:
             parts.append({"%": ".*", "_": "."}.get(mark) or re.escape(mark))
         position += 1
-    return f"(?s{'i' if ignore_case else ''})\\A{''.join(parts)}\\z"
+    return f"(?s)\\A{''.join(parts)}\\z"
 
 
 def substring(text: Value, start: Value, length: Value | None = None) -> Value:

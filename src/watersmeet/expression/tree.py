@@ -150,7 +150,9 @@ def _call_sql(call: Call) -> str:
     op, args = call.op, call.args
     level = _PRECEDENCE.get(op, _TIGHTEST)
     if op == "cast":
-        return f"CAST({args[0]} AS {_SQL_TYPES.get(call.type, str(call.type).upper())})"
+        return f"CAST({args[0]} AS {_type_sql(call.type)})"
+    if op == "add_months" and pt.is_timestamp(call.type):  # the function would make a date of it
+        return f"{_inner(args[0], _PRECEDENCE['+'])} + INTERVAL '{args[1]}' MONTH"
     if op == "case":
         return _case_sql(args)
     if op in ("not", "negative"):
@@ -163,6 +165,12 @@ def _call_sql(call: Call) -> str:
         escape = "" if call.option in (None, "\\") else f" ESCAPE '{call.option}'"
         return f"{_inner(args[0], level)} {op.upper()} {_inner(args[1], level + 1)}{escape}"
     return f"{op.upper()}({', '.join(str(arg) for arg in args)})"
+
+
+def _type_sql(type_: pa.DataType) -> str:
+    if pt.is_decimal(type_):
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    return _SQL_TYPES.get(type_, str(type_).upper())
 
 
 def _case_sql(args: tuple[Expr, ...]) -> str:

@@ -2,8 +2,9 @@
 
 The types that expressions carry are few: every Arrow text type is ``large_string`` here, every binary
 ``large_binary``, every decimal 128 or 256 bits, every date ``date32``, and a dictionary is what it
-encodes (`logical`). Integers calculate in int64, saturating; decimals exactly as long as 76 digits are
-enough; anything with a double in double.
+encodes (`logical`). Integers calculate in int64, saturating; anything with a double in double. Decimals that Spark
+can hold have the precision and scale that Spark gives them, rounded to 38 digits where it rounds; wider ones, which
+only Arrow has, are exact as long as 76 digits are enough.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ CAST_TARGETS = (
 )
 _UNITS = ("s", "ms", "us", "ns")
 _WIDEST = 76
+_SPARK_WIDEST = 38
+_LEAST_SCALE = 6  # digits after the point that Spark keeps when it rounds to 38
 
 
 def logical(stored: pa.DataType) -> pa.DataType:
@@ -148,13 +151,30 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
         floats = [t for t in (left, right) if pt.is_floating(t)]
         narrow = all(pt.is_float32(t) for t in floats) and not (pt.is_decimal(left) or pt.is_decimal(right))
         return pa.float32() if narrow else DOUBLE
+    if pt.is_signed_integer(left) and pt.is_signed_integer(right):
+        return max(left, right, key=lambda type_: type_.bit_width)
     if pt.is_integer(left) and pt.is_integer(right):
-        unsigned = pt.is_uint64(left) or pt.is_uint64(right)
-        return pa.decimal128(20, 0) if unsigned else INT
+        return pa.decimal128(20, 0) if pt.is_uint64(left) or pt.is_uint64(right) else INT
     left, right = as_decimal(left), as_decimal(right)
     scale = max(left.scale, right.scale)
-    digits = max(left.precision - left.scale, right.precision - right.scale) + scale
-    return decimal_type(digits, scale) if digits <= _WIDEST else DOUBLE
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    if whole + scale <= _SPARK_WIDEST:
+        return decimal_type(whole + scale, scale)
+    if _in_spark(left, right):
+        return decimal_type(_SPARK_WIDEST, _SPARK_WIDEST - whole)
+    return decimal_type(whole + scale, scale) if whole + scale <= _WIDEST else DOUBLE
+
+
+def _in_spark(*decimals: pa.DataType) -> bool:
+    """Whether Spark has these types too, so that its rules for more than 38 digits hold."""
+    return all(type_.precision <= _SPARK_WIDEST and type_.scale >= 0 for type_ in decimals)
+
+
+def loses_digits(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a number turned into this decimal may be rounded."""
+    return (
+        bool(pt.is_decimal(target) and not pt.is_floating(source)) and as_decimal(source).scale > target.scale
+    )
 
 
 def as_decimal(type_: pa.DataType) -> pa.DataType:
@@ -185,21 +205,47 @@ def arithmetic(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | 
 
 
 def _number_arithmetic(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    if op == "/":
-        return DOUBLE
-    both = _common_number(left, right)
     if op == "div":
         return INT
-    if not pt.is_decimal(both):
-        return both
+    both = _common_number(left, right)
+    if pt.is_floating(both) or (op == "/" and not (pt.is_decimal(left) or pt.is_decimal(right))):
+        return DOUBLE if op == "/" else both
+    if pt.is_integer(both):
+        return INT
+    return _decimal_arithmetic(op, as_decimal(left), as_decimal(right))
+
+
+def _decimal_arithmetic(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    precision, scale = exact_digits(op, left, right)
+    if precision <= _SPARK_WIDEST:
+        return decimal_type(precision, scale)
+    if _in_spark(left, right):
+        kept = max(_SPARK_WIDEST - (precision - scale), min(scale, _LEAST_SCALE))
+        return decimal_type(_SPARK_WIDEST, kept)
+    return decimal_type(precision, scale) if precision <= _WIDEST and op != "/" else DOUBLE
+
+
+def exact_digits(op: str, left: pa.DataType, right: pa.DataType) -> tuple[int, int]:
+    """Precision and scale of a decimal result before they are cut to what there is; of a quotient, what Spark keeps."""
     left, right = as_decimal(left), as_decimal(right)
+    wholes = left.precision - left.scale, right.precision - right.scale
+    finer = max(left.scale, right.scale)
     if op == "*":
-        precision, scale = left.precision + right.precision + 1, left.scale + right.scale
-    elif op == "%":
-        precision, scale = both.precision, both.scale
-    else:
-        precision, scale = both.precision + 1, both.scale
-    return decimal_type(precision, scale) if precision <= _WIDEST else DOUBLE
+        return left.precision + right.precision + 1, left.scale + right.scale
+    if op == "/":
+        scale = max(_LEAST_SCALE, left.scale + right.precision + 1)
+        return wholes[0] + right.scale + scale, scale
+    if op == "%":
+        return max(min(wholes) + finer, 1), finer
+    return max(wholes) + finer + 1, finer
+
+
+def rounds(call_type: pa.DataType, op: str, left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether a decimal sum, difference or product may be rounded, or be NULL for want of digits."""
+    return bool(pt.is_decimal(call_type)) and exact_digits(op, left, right) != (
+        call_type.precision,
+        call_type.scale,
+    )
 
 
 def _moved(moment: pa.DataType, by: pa.DataType) -> pa.DataType | None:

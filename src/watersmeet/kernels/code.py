@@ -163,8 +163,7 @@ def computed_opposite_bounds(keys, lower, above, upper, below, single, lo, hi):
 def difference_bounds(keys, lower, above, upper, below, single, lo, hi):
     """Opposite codes with lower <= opposite - key <= upper: the text subtracts. At least one end is given.
 
-    Subtracting equal infinities gives NaN, which satisfies no upper end; the caller only asks where a NaN
-    matches nothing.
+    Subtracting equal infinities gives NaN; the caller only asks where a NaN matches nothing.
     """
     infinity = np.int64(INFINITY32) if single else np.int64(INFINITY64)
     has_lower = lower == lower

@@ -33,7 +33,7 @@ JOIN = "watersmeet_join<"  # what Spark's plan calls a join of ours
 # Operations that give each row at once, with the time that it had. Of a Join that is so if the other side is a table.
 AT_ONCE = {
     "Project", "Filter", "SubqueryAlias", "CollectMetrics", "EventTimeWatermark", "Repartition", "RepartitionByExpression",
-    "RebalancePartitions", "ResolvedHint", "Sample", "Generate", "Deduplicate", "Join",
+    "RebalancePartitions", "ResolvedHint", "Sample", "Generate", "Deduplicate", "View", "Join",
 }  # fmt: skip
 FLOAT_SLACK = 2.0**-20  # sums of float times are rounded: more than that can add up to
 UNITS = {"d": 86_400 * 10**9, "h": 3600 * 10**9, "min": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3}
@@ -113,10 +113,10 @@ def handed_on(stream: str, window: Window, frame: DataFrame) -> Window:
     """The window of a stream, with the lateness that its rows need if they come from a join of ours."""
     if not isinstance(window, Range) or not frame.isStreaming:
         return window
-    plan = frame._jdf.queryExecution().analyzed()
+    plan, claimed = _origin(frame._jdf.queryExecution().analyzed())
     if JOIN not in plan.toString():
         return window
-    held_up, claimed = _way(plan)
+    held_up = None if _is_join(plan) else plan.nodeName()
     noted = frame.schema[window.time].metadata
     said = noted.get(KEY, {}) if held_up is None else {}
     if "lateness" in said:
@@ -128,18 +128,22 @@ def handed_on(stream: str, window: Window, frame: DataFrame) -> Window:
     return replace(window, lateness=needed) if _longer(needed, window.lateness) else window
 
 
-def _way(plan: Any) -> tuple[str | None, bool]:
-    """From a DataFrame down to the join that feeds it: the operation that may hold rows back or mix them with others, if any; and
-    whether withWatermark stands above that."""
+def _origin(plan: Any) -> tuple[Any, bool]:
+    """Where the rows of a DataFrame come from: down to a join of ours, a source, or an operation that may hold rows back or mix them with
+    others; and whether withWatermark stands above that."""
     claimed = False
-    while JOIN not in plan.verboseStringWithSuffix(10_000).split("\n")[0]:
+    while not _is_join(plan):
         children = [plan.children().apply(i) for i in range(plan.children().size())]
         streaming = [child for child in children if child.isStreaming()]
         if plan.nodeName() not in AT_ONCE or len(streaming) != 1:
-            return plan.nodeName(), claimed
+            break
         claimed |= plan.nodeName() == "EventTimeWatermark"
         plan = streaming[0]
-    return None, claimed
+    return plan, claimed
+
+
+def _is_join(plan: Any) -> bool:
+    return plan.nodeName() == "MapInArrow" and JOIN in plan.simpleString(1000)
 
 
 def _longer(needed: Duration, given: Duration) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from watersmeet.bench.workloads import workload
@@ -88,7 +89,7 @@ def _demo(seconds: float, picture: Path | None, cores: int, console: Console, fo
     try:
         with console.status("asking Spark to do it alone ..."):
             refusal = _refusal(spark, folder)
-        console.print(f"Spark alone: [red]{refusal}[/]", highlight=False, soft_wrap=True)
+        console.print(f"Spark alone: [red]{escape(refusal)}[/]", highlight=False, soft_wrap=True)
         with console.status(
             "a first small join (on a new machine it compiles the kernels: up to a minute) ..."
         ):
@@ -104,7 +105,7 @@ def _demo(seconds: float, picture: Path | None, cores: int, console: Console, fo
     _print_end(story, found, agrees, checked, console)
     if picture is not None:
         _draw(story, found, picture)
-        console.print(f"picture: {picture}", highlight=False)
+        console.print(f"picture: {picture}", markup=False, highlight=False)
     return agrees
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.arrival import interleaving
 from watersmeet.clock import BOTTOM, time_domain
 from watersmeet.codes import Domain
 from watersmeet.core import JoinCore
 from watersmeet.core import Outcome as CoreOutcome
 from watersmeet.errors import DataError
 from watersmeet.index.choose import Habits
+from watersmeet.interleave import interleaving
 from watersmeet.matches import Matches
 from watersmeet.payload import Chunks
 from watersmeet.snapshot import DONE, restore, snapshot
