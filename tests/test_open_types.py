@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -229,6 +230,13 @@ OPEN_CONDITIONS = [
     "r.x + INTERVAL 1 MONTH > s.y",
     "FLOOR(r.x) = CEIL(s.y)",
     "SQRT(r.x) < POWER(s.y, 2)",
+    "r.x > 2.5 AND s.y IS NULL",
+    "r.x + 1.5 = s.y",
+    "r.x * 1.5 IS NULL AND s.y <= 2.5",
+    "r.x DIV NULL IS NULL OR s.y > 1",
+    "r.x + s.y = 10",
+    "r.x - NULL <=> s.y",
+    "DATE_SUB(r.x, NULL) <= s.y",
 ]
 KINDS = {
     "int": [1, 2, None], "double": [0.5, 2.0, None], "text": ["a", "2024-01-01", None], "bool": [True, False, None],
@@ -259,6 +267,51 @@ def test_an_open_column_is_null_in_every_condition(condition: str) -> None:
                     if null is None:  # then it must fail with every type
                         counts.add("refused")
             assert len(counts) == 1, (condition, kind, side, counts)
+
+
+def test_an_open_column_beside_a_decimal_is_null() -> None:
+    join = wm.StreamJoin("r.k = s.k AND r.price > 2.5", **WINDOWS)
+    assert join.push(r={"k": [], "price": []}, s={"k": [1]}).count == 0
+    assert join.push(r={"k": [1, 1], "price": [2.5, 3]}).count == 1
+    join = wm.StreamJoin("r.k DIV NULL = 1 OR r.k = s.k", **WINDOWS)
+    assert join.push(r={"k": [1]}, s={"k": [1, 2]}).count == 1
+
+
+MANY_OPEN = {
+    "r.at - s.at <= INTERVAL 1 HOUR AND UPPER(r.sym) = UPPER(s.sym)": 0,
+    "r.t + INTERVAL 1 DAY < ADD_MONTHS(s.d, s.i)": 0,
+    "UPPER(r.a) IS NULL AND YEAR(s.a) IS NULL AND r.b - s.b IS NULL AND NOT (r.c OR s.c) IS NULL": 0,
+    "UPPER(r.a) <=> s.a AND YEAR(r.b) <=> s.b AND r.t - s.t <=> INTERVAL 1 HOUR * s.c": 1,
+    "ADD_MONTHS(r.d, r.i) <=> s.t AND UPPER(r.a) <=> s.b AND (r.c OR s.c) IS NULL AND s.t - r.t <=> s.d": 1,
+    "LEAST(r.a, r.b, r.c, s.a, s.b) > '2024-01-01' OR r.i + s.i IS NULL": 1,
+}
+
+
+@pytest.mark.parametrize("condition", MANY_OPEN)
+def test_many_open_columns_of_different_families(condition: str) -> None:
+    row = {name: [None] for name in ("at", "sym", "a", "b", "c", "d", "i", "t", "unused")}
+    join = wm.StreamJoin(condition, **WINDOWS, select=f"r.*, {condition} AS holds, s.unused AS u")
+    result = join.push(r=row, s=row)
+    assert result.count == MANY_OPEN[condition]
+    assert result.to_arrow().schema.field("u").type == pa.null()
+
+
+@pytest.mark.parametrize(
+    ("condition", "underlined"),
+    [
+        ("UPPER(r.a) = s.a AND UPPER(s.b) > 2", "UPPER(s.b) > 2"),
+        ("UPPER(r.a) = LOWER(s.a) AND r.a + s.b > INTERVAL 1 DAY", "r.a + s.b"),
+        ("r.a + r.b + r.c + r.d + r.i + r.t + s.a + s.b + s.c + s.d + s.i + s.t = 'x'", "= 'x'"),
+    ],
+)
+def test_what_no_types_can_mend_is_refused_soon(condition: str, underlined: str) -> None:
+    row = {name: [None] for name in ("a", "b", "c", "d", "i", "t")}
+    join = wm.StreamJoin(condition, **WINDOWS)
+    started = time.perf_counter()
+    with pytest.raises(ConditionError, match="must ") as refused:
+        join.push(r=row, s=row)
+    assert underlined in str(refused.value).splitlines()[0]
+    assert time.perf_counter() - started < 10  # half a second on a quiet machine; without a bound, years
 
 
 def _interrupt(flow: str | None, at_most: int | None) -> int:

@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "codes": ("kernels",),
     "expression": ("codes",),
     "condition": ("expression",),
-    "guess": ("errors",),
+    "guess": ("expression",),
     # stored rows and their indexes
     "index": ("kernels",),
     "clock": ("codes", "window"),

@@ -83,11 +83,12 @@ class Texts:
         if any(isinstance(self.windows[self.streams.index(name)], Range) for name in types):
             axis = TimeAxis(self.streams, self.windows, usable)
         if len(types) == len(self.streams):
-            condition = bind_open(self.condition.bind, types, self.condition.names)
+            condition = bind_open(self.condition, self.condition.bind, types)
         if types.keys() >= set(
             self.shown
         ):  # a semi or anti join shows rows before the other stream has begun
-            select = bind_open(lambda guess: self.select.bind(guess, self.shown), types, self.select.names)
+            shown = {name: types[name] for name in self.shown}
+            select = bind_open(self.select, self.select.bind, shown)
         if condition is None or select is None:
             return Known(schemas, usable, axis, None, select)
         unknown = [name.lower() for schema in types.values() for name in _open_columns(schema)]

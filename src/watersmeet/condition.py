@@ -25,7 +25,7 @@ from watersmeet.expression.evaluate import evaluate
 from watersmeet.expression.intervals import NANOSECONDS, Atom, intersected
 from watersmeet.expression.names import check_streams
 from watersmeet.expression.parse import parse_condition
-from watersmeet.expression.syntax import Source
+from watersmeet.expression.syntax import Source, Syntax
 from watersmeet.expression.tree import Call, Column, Expr, Literal, columns_of, conjunction, streams_of, walk
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -52,11 +52,21 @@ class Condition:
         self.text = text
         self._syntax = parse_condition(text)
         self.names = self._syntax.names()
-        self._source = Source(text, "condition")
+        self.source = Source(text, "condition")
 
     def check_streams(self, streams: Sequence[str]) -> None:
         """Refuse a text that names another stream than these; nothing else need be known of them."""
-        check_streams(self._source, [self._syntax], streams)
+        check_streams(self.source, [self._syntax], streams)
+
+    @property
+    def parts(self) -> list[Syntax]:
+        """The conjuncts of the text."""
+        return _conjuncts_of(self._syntax)
+
+    @staticmethod
+    def bind_part(binder: Binder, part: Syntax) -> Expr:
+        """A conjunct must be true or false."""
+        return binder.boolean(part)
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> BoundCondition:
         """The normal form for streams with these schemas; the first stream is the left one."""
@@ -64,9 +74,13 @@ class Condition:
             raise ConditionError(
                 f"a join must have two streams; got {len(schemas)}; give one schema for each of two streams"
             )
-        with self._source.of_any_depth():
-            bound = Binder(self._source, schemas).boolean(self._syntax)
+        with self.source.of_any_depth():
+            bound = Binder(self.source, schemas).boolean(self._syntax)
             return BoundCondition(self.text, bound, list(schemas))
+
+
+def _conjuncts_of(node: Syntax) -> list[Syntax]:
+    return [part for arg in node.args for part in _conjuncts_of(arg)] if node.op == "and" else [node]
 
 
 class Band:

@@ -1,9 +1,12 @@
-"""Arithmetic as SQL has it: int64 saturates, decimals have Spark's digits, a division by zero is NULL."""
+"""Arithmetic as SQL has it: int64 saturates, decimals have Spark's digits, a division by zero is NULL.
+
+An operand that is NULL without a type does not come here: binding makes a typed NULL of the whole operation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, localcontext
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +43,7 @@ def _sum(left: Value, right: Value, type_: pa.DataType, operation: str) -> Value
 
 
 def _in_unit(type_: pa.DataType, unit: str) -> pa.DataType:
-    if pt.is_duration(type_) or pt.is_null(type_):
+    if pt.is_duration(type_):
         return pa.duration(unit)
     return pa.timestamp(unit, type_.tz if pt.is_timestamp(type_) else None)
 
@@ -88,16 +91,12 @@ def _numbers(left: Value, right: Value, type_: pa.DataType, operation: str) -> V
 
 
 def _exact(left: pa.DataType, right: pa.DataType, type_: pa.DataType, operation: str) -> bool:
-    """Whether the type holds all digits of the result. An untyped NULL has none."""
-    if pt.is_null(left) or pt.is_null(right):
-        return True
+    """Whether the type holds all digits of the result."""
     return not types.rounds(type_, "*" if operation == "multiply" else "+", left, right)
 
 
 def _wide(side: Value, type_: pa.DataType) -> Value:
     """A decimal of the size class (128 or 256 bits) in which the result is computed."""
-    if pt.is_null(side.type):
-        return convert(side, type_)
     narrow = types.as_decimal(side.type)
     if pt.is_decimal256(type_):
         narrow = pa.decimal256(narrow.precision, narrow.scale)
@@ -157,7 +156,7 @@ def _quotient_digits(left: pa.DataType, right: pa.DataType) -> int:
     """How many digits a whole quotient may have; a longer one is NULL, as in Spark."""
     first, second = types.as_decimal(left), types.as_decimal(right)
     spark = first.precision <= _PRODUCT.prec and second.precision <= _PRODUCT.prec
-    return max(min(first.precision - first.scale + second.scale, _PRODUCT.prec if spark else 76), 1)
+    return max(min(first.precision - first.scale + second.scale, _PRODUCT.prec if spark else types.WIDEST), 1)
 
 
 def _nonzero(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[[Decimal, Decimal], Decimal | None]:
@@ -222,6 +221,9 @@ def rounded(value: Value, type_: pa.DataType, function: Callable[[Value], Value]
     """FLOOR and CEIL: BIGINT, or a decimal without a scale of a decimal."""
     if pt.is_integer(value.type) or value.type == type_:
         return convert(value, type_)
+    if pt.is_decimal(type_) and value.type.precision == types.WIDEST:
+        mode = ROUND_FLOOR if function is pc.floor else ROUND_CEILING
+        return _by_value(value, value, type_, lambda a, _: a.to_integral_value(mode))
     if pt.is_decimal(type_):  # one digit more, for what is rounded away from zero
         wide = pa.decimal256(value.type.precision + 1, value.type.scale)
         return pc.cast(function(pc.cast(value, wide)), type_)

@@ -140,6 +140,8 @@ class Binder:
                 f"must calculate with numbers, or with moments and intervals; got {_described(left)} "
                 f"{op} {_described(right)}; CAST one side",
             )
+        if pt.is_null(left.type) or pt.is_null(right.type):
+            return Literal(type_, None)
         return Call(type_, op, (left, right))
 
     def _months(self, node: Syntax) -> Expr | None:
@@ -150,7 +152,8 @@ class Binder:
         amount, moment = (node.args[0], node.args[1]) if sides[0] else (node.args[1], node.args[0])
         sign = -1 if node.op == "-" else 1
         months, micros = amount.value
-        moved = self._moved_by_months(moment, self.bind(moment), Literal(types.INT, sign * months))
+        bound = _or_null(self.bind(moment), pa.timestamp("us"))
+        moved = self._moved_by_months(moment, bound, Literal(types.INT, sign * months))
         if not micros:
             return moved
         return self._calculated(node, moved, _duration(sign * micros), "+")
@@ -200,7 +203,8 @@ class Binder:
         assert isinstance(call, Call)
         number = call.args[0].type
         if not pt.is_decimal(number) or number.scale <= 0:
-            return Call(number if pt.is_decimal(number) else types.INT, node.op, call.args)
+            whole = pt.is_decimal(number) or pt.is_uint64(number)
+            return Call(number if whole else types.INT, node.op, call.args)
         return Call(literal.decimal_type(number.precision - number.scale + 1, 0), node.op, call.args)
 
     # comparison and logic
@@ -290,7 +294,7 @@ class Binder:
     def _date_add(self, node: Syntax, op: str) -> Expr:
         if node.args[1].op == "interval":
             return self.bind(Syntax(op, node.args, None, node.span))
-        date, days = self._date(node.args[0]), self.bind(node.args[1])
+        date, days = self._date(node.args[0]), _or_null(self.bind(node.args[1]), types.INT)
         return self._calculated(node, date, days, op)
 
     def _datediff(self, node: Syntax) -> Expr:

@@ -56,6 +56,8 @@ def plain(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
         return plain(pc.run_end_decode(column), type_)
     if pt.is_binary_view(column.type) or pt.is_fixed_size_binary(column.type):
         column = column.cast(pa.binary())
+    if pt.is_decimal(column.type) and pt.is_floating(type_):  # of more digits than there are
+        return casts.convert(column, type_)
     return column.cast(type_)
 
 

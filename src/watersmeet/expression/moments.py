@@ -7,10 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from watersmeet.expression.arithmetic import integers
 from watersmeet.expression.casts import saturating, ticks
 from watersmeet.expression.types import Value, factor
 
-_MOST_MONTHS = 12 * 300_000  # as far as NumPy's calendar reaches from any timestamp without overflow
+# From one end of the timestamps to beyond the other; NumPy's calendar has room for it.
+_MOST_MONTHS = 2**43
+_DATES, _TIMESTAMPS = np.iinfo(np.int32), np.iinfo(np.int64)
 
 
 def days_between(later: Value, earlier: Value) -> Value:
@@ -38,13 +41,25 @@ def add_months(moment: Value, months: Value, type_: pa.DataType) -> Value:
     columns = [pa.repeat(part, length) if isinstance(part, pa.Scalar) else part for part in (moment, months)]
     valid = pc.and_(columns[0].is_valid(), columns[1].is_valid()).to_numpy(zero_copy_only=False)
     count = ticks(columns[0]).fill_null(0).to_numpy(zero_copy_only=False)
-    by = columns[1].fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    by = integers(columns[1]).fill_null(0).to_numpy(zero_copy_only=False)
     by = np.clip(by, -_MOST_MONTHS, _MOST_MONTHS)
-    per_day = 1 if pt.is_date(type_) else 86_400 * factor("s", type_.unit)
-    days, rest = np.divmod(count, per_day)
-    result = pa.array(_moved(days, by) * per_day + rest, mask=~valid)
-    result = result.cast(pa.int32()).cast(type_) if pt.is_date(type_) else result.cast(type_)
+    if pt.is_date(type_):
+        moved = np.clip(_moved(count, by), _DATES.min, _DATES.max).astype(np.int32)
+    else:
+        per_day = 86_400 * factor("s", type_.unit)
+        days, rest = np.divmod(count, per_day)
+        moved = _counted(_moved(days, by), per_day, rest)
+    result = pa.array(moved, mask=~valid).cast(type_)
     return result if isinstance(moment, pa.Array) or isinstance(months, pa.Array) else result[0]
+
+
+def _counted(days: np.ndarray, per_day: int, rest: np.ndarray) -> np.ndarray:
+    """days * per_day + rest, stopping at the ends of int64."""
+    count: np.ndarray = days * per_day + rest
+    for i in np.flatnonzero(np.abs(days) >= _TIMESTAMPS.max // per_day):
+        exact = int(days[i]) * per_day + int(rest[i])
+        count[i] = min(max(exact, int(_TIMESTAMPS.min)), int(_TIMESTAMPS.max))
+    return count
 
 
 def _moved(days: np.ndarray, by: np.ndarray) -> np.ndarray:

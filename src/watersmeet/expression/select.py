@@ -35,17 +35,27 @@ class Select:
         self.text = text
         self._items = parse_select(text)
         self.names: set[str] = set().union(*(item.names() for item in self._items))
-        self._source = Source(text, "select list")
+        self.source = Source(text, "select list")
 
     def check_streams(self, streams: Sequence[str]) -> None:
         """Refuse a list that names another stream than these; nothing else need be known of them."""
-        check_streams(self._source, self._items, streams)
+        check_streams(self.source, self._items, streams)
+
+    @property
+    def parts(self) -> list[Syntax]:
+        """The expressions of the list, without their names."""
+        return [item.args[0] if item.op == "alias" else item for item in self._items if item.op != "star"]
+
+    @staticmethod
+    def bind_part(binder: Binder, part: Syntax) -> Expr:
+        """An expression may have any type."""
+        return binder.bind(part)
 
     def bind(self, schemas: Mapping[str, pa.Schema], streams: Sequence[str] | None = None) -> BoundSelect:
         """The list for streams with these schemas; ``*`` takes the streams in the order given."""
         order = list(schemas) if streams is None else list(streams)
-        binder = Binder(self._source, {stream: schemas[stream] for stream in order})
-        with self._source.of_any_depth():
+        binder = Binder(self.source, {stream: schemas[stream] for stream in order})
+        with self.source.of_any_depth():
             items = [item for node in self._items for item in _items(binder, node, order)]
         return BoundSelect(_named(items, binder.source), binder.names.schemas)
 

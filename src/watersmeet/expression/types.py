@@ -1,7 +1,7 @@
 """Which types meet, and in which type: Spark SQL's rules over Arrow types.
 
 The types that expressions carry are few: every Arrow text type is ``large_string`` here, every binary
-``large_binary``, every decimal 128 or 256 bits, every date ``date32``, and a dictionary is what it
+``large_binary``, every decimal 128 or 256 bits with a scale of at least 0, every date ``date32``, and a dictionary is what it
 encodes (`logical`). Integers calculate in int64, saturating; anything with a double in double. Decimals that Spark
 can hold have the precision and scale that Spark gives them, rounded to 38 digits where it rounds; wider ones, which
 only Arrow has, are exact as long as 76 digits are enough.
@@ -49,7 +49,7 @@ CAST_TARGETS = (
     "DATE, TIMESTAMP, TIMESTAMP_LTZ"
 )
 _UNITS = ("s", "ms", "us", "ns")
-_WIDEST = 76
+WIDEST = 76
 _SPARK_WIDEST = 38
 _LEAST_SCALE = 6  # digits after the point that Spark keeps when it rounds to 38
 
@@ -69,8 +69,15 @@ def logical(stored: pa.DataType) -> pa.DataType:
     if pt.is_float16(stored):
         return pa.float32()
     if pt.is_decimal(stored):
-        return decimal_type(stored.precision, stored.scale)
+        return _plain_decimal(stored.precision, stored.scale)
     return stored
+
+
+def _plain_decimal(precision: int, scale: int) -> pa.DataType:
+    """Arrow cannot calculate with a negative scale: zeros are digits here, and a number of more than 76 a double."""
+    if scale < 0:
+        return decimal_type(precision - scale, 0) if precision - scale <= WIDEST else DOUBLE
+    return decimal_type(precision, scale)
 
 
 def named(sql: str, sizes: list[int]) -> pa.DataType | None:
@@ -78,7 +85,7 @@ def named(sql: str, sizes: list[int]) -> pa.DataType | None:
     if sql != "DECIMAL":
         return _NAMED.get(sql)
     precision, scale = [*sizes, *(10, 0)[len(sizes) :]][:2]
-    return decimal_type(precision, scale) if 1 <= precision <= _WIDEST and 0 <= scale <= precision else None
+    return decimal_type(precision, scale) if 1 <= precision <= WIDEST and 0 <= scale <= precision else None
 
 
 def is_binary(type_: pa.DataType) -> bool:
@@ -162,19 +169,18 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
         return decimal_type(whole + scale, scale)
     if _in_spark(left, right):
         return decimal_type(_SPARK_WIDEST, _SPARK_WIDEST - whole)
-    return decimal_type(whole + scale, scale) if whole + scale <= _WIDEST else DOUBLE
+    return decimal_type(whole + scale, scale) if whole + scale <= WIDEST else DOUBLE
 
 
 def _in_spark(*decimals: pa.DataType) -> bool:
     """Whether Spark has these types too, so that its rules for more than 38 digits hold."""
-    return all(type_.precision <= _SPARK_WIDEST and type_.scale >= 0 for type_ in decimals)
+    return all(type_.precision <= _SPARK_WIDEST for type_ in decimals)
 
 
 def loses_digits(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a number turned into this decimal may be rounded."""
-    return (
-        bool(pt.is_decimal(target) and not pt.is_floating(source)) and as_decimal(source).scale > target.scale
-    )
+    """Whether a number turned into this decimal may be rounded. NULL has no digits."""
+    exact = pt.is_decimal(target) and not (pt.is_floating(source) or pt.is_null(source))
+    return bool(exact) and as_decimal(source).scale > target.scale
 
 
 def as_decimal(type_: pa.DataType) -> pa.DataType:
@@ -189,8 +195,9 @@ def arithmetic(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | 
     if pt.is_null(left) or pt.is_null(right):
         other = right if pt.is_null(left) else left
         if pt.is_null(other):
-            return DOUBLE
-        return arithmetic(op, other, other) or (other if op in "+-" and pt.is_temporal(other) else None)
+            return arithmetic(op, DOUBLE, DOUBLE)
+        moved = (op in "+-" and pt.is_temporal(other)) or (op == "*" and pt.is_duration(other))
+        return arithmetic(op, other, other) or (other if moved else None)
     if is_numeric(left) and is_numeric(right):
         return _number_arithmetic(op, left, right)
     if op == "+":
@@ -222,7 +229,7 @@ def _decimal_arithmetic(op: str, left: pa.DataType, right: pa.DataType) -> pa.Da
     if _in_spark(left, right):
         kept = max(_SPARK_WIDEST - (precision - scale), min(scale, _LEAST_SCALE))
         return decimal_type(_SPARK_WIDEST, kept)
-    return decimal_type(precision, scale) if precision <= _WIDEST and op != "/" else DOUBLE
+    return decimal_type(precision, scale) if precision <= WIDEST and op != "/" else DOUBLE
 
 
 def exact_digits(op: str, left: pa.DataType, right: pa.DataType) -> tuple[int, int]:
