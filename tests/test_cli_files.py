@@ -230,7 +230,7 @@ def test_columns_that_a_format_cannot_hold_are_refused_before_the_work(
     (tmp_path / "old.csv").write_text("older results")
     shown = refused("--r", files[0], "--s", lists, "-o", tmp_path / "old.csv")
     assert "rows must be writable as csv" in shown
-    assert "l[us] list<element: int64>" in shown
+    assert "l[us] list<item: int64>" in shown
     assert (tmp_path / "old.csv").read_text() == "older results"
     assert not list(tmp_path.glob("*.partial"))
 

@@ -246,8 +246,8 @@ def _difference_offset(inner: Call, constant: Literal) -> tuple[Any, Any] | None
     if pt.is_floating(inner.type):
         number = float(_single(value)) if pt.is_float32(inner.type) else float(value)
         return (number, number) if np.isfinite(number) else None
-    if isinstance(value, float) and abs(value) >= _EXACT_DOUBLE:
-        return None
+    if isinstance(value, float) and (abs(value) >= _EXACT_DOUBLE or pt.is_decimal(inner.type)):
+        return None  # compared as doubles, to which a decimal is rounded: 0.10 equals the double 0.1, which is larger
     if abs(value) >= _LARGEST:  # where the difference saturates, and with it its absolute value
         return None
     exact = Fraction(value) if isinstance(value, float | Decimal) else value
