@@ -39,6 +39,39 @@ def check_order(schemas: "Mapping[str, pa.Schema]", order: str) -> None:
         )
 
 
+def check_times(schemas: "Mapping[str, pa.Schema]", columns: Mapping[str, str]) -> None:
+    """Refuse range windows whose times cannot be compared, and say which option helps."""
+    import pyarrow as pa
+
+    from watersmeet.clock import time_domain
+
+    if len(columns) < 2 or any(column not in schemas[stream].names for stream, column in columns.items()):
+        return  # nothing to compare; a column that is not there is the join's to refuse
+    left, right = (schemas[stream].field(column).type for stream, column in columns.items())
+    if not pa.types.is_null(left) and not pa.types.is_null(right) and time_domain(left, right) is None:
+        raise OptionError(
+            f"the time columns of r and s must be comparable; got {columns['r']} {left} and {columns['s']} {right}; give a "
+            f"csv or ndjson file the other's type, by --types-r or --types-s: '{columns['r']}:timestamp[us]' reads "
+            f"times with a zone as UTC, '{columns['r']}:timestamp[us, UTC]' takes those without one for UTC"
+        )
+
+
+def in_order(stream: str, batches: "Iterator[pa.RecordBatch]", order: str) -> "Iterator[pa.RecordBatch]":
+    """The same batches; a null in the column to merge by is refused by its row."""
+    import pyarrow.compute as pc
+
+    before = 0
+    for batch in batches:
+        if batch.column(order).null_count:
+            row = before + pc.index(pc.is_null(batch.column(order)), True).as_py()
+            raise OptionError(
+                f"--order must name a column without nulls; got null in {order!r} in row {row} of {stream}, counted from 0; "
+                "leave the row out, or choose another column"
+            )
+        before += batch.num_rows
+        yield batch
+
+
 def _merged(readers: "Mapping[str, Iterator[pa.RecordBatch]]", order: str) -> "Iterator[dict[str, pa.Table]]":
     """Push what lies before the horizon, the least of the streams' newest times: no later row belongs there.
 
@@ -57,7 +90,6 @@ def _merged(readers: "Mapping[str, Iterator[pa.RecordBatch]]", order: str) -> "I
                 del unread[stream]
                 newest.pop(stream, None)
                 continue
-            _check_times(stream, rows, order)
             parts = [held[stream]] if stream in held else []
             held[stream] = pa.concat_tables([*parts, pa.Table.from_batches([rows])])
             newest[stream] = pc.max(held[stream].column(order))
@@ -66,11 +98,6 @@ def _merged(readers: "Mapping[str, Iterator[pa.RecordBatch]]", order: str) -> "I
         push = {stream: _before(held[stream], order, horizon) for stream in readers if stream in held}
         held = {stream: held[stream].slice(rows.num_rows) for stream, rows in push.items()}
         yield {stream: rows for stream, rows in push.items() if rows.num_rows}
-
-
-def _check_times(stream: str, rows: "pa.RecordBatch", order: str) -> None:
-    if rows.column(order).null_count:
-        raise OptionError(f"--order must name a column without nulls; got {order!r} with nulls in {stream}")
 
 
 def _before(rows: "pa.Table", order: str, horizon: Any) -> "pa.Table":
