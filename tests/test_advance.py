@@ -71,8 +71,14 @@ def test_a_left_join_gives_its_rows_although_the_other_stream_has_not_begun() ->
     ("options", "times", "kind", "message"),
     [
         ({}, {"q": "2024-05-01"}, wm.StateError, "schemas of both streams; that of 't' and 'q' is not known"),
-        ({"schemas": SCHEMAS}, {"q": "soon"}, wm.OptionError, r"a time of type timestamp\[us\]; got 'soon'"),
-        ({"schemas": SCHEMAS}, {"q": None}, wm.WatersmeetError, "got null"),
+        ({"schemas": SCHEMAS}, {"q": "soon"}, wm.OptionError, r"'ts' can hold, timestamp\[us\]; got 'soon'$"),
+        (
+            {"schemas": SCHEMAS},
+            {"q": None},
+            wm.OptionError,
+            r"a time that column 'ts' can hold, timestamp\[us\]; got None",
+        ),
+        ({"schemas": SCHEMAS}, {"q": 5}, wm.OptionError, "got 5$"),
         ({"schemas": SCHEMAS}, {"x": "2024-05-01"}, wm.OptionError, "streams 't' and 'q'.*got 'x'"),
     ],
 )

@@ -218,7 +218,6 @@ ODD: list[tuple[Any, str]] = [
     ({"k": [1], "x": [1, "a"]}, "column 'x' of stream 'r' must hold values of one type; got 'a' (str) in row 1"),
     ({"k": [1], "x": [object()]}, "column 'x' of stream 'r' must hold values of one type; got <object"),
     ({"k": [1], 7: [1]}, "names of stream 'r' must be texts; got 7 (int)"),
-    ({}, "at least one column; got none"),
     (pd.DataFrame({"k": [1], 7: [1]}), "names of stream 'r' must be texts; got 7 (int) in a pandas frame"),
     (pd.DataFrame([[1, 2]], columns=["k", "k"]), "must be unique; got 'k' more than once"),
     (pd.DataFrame({"k": [1]}, index=pd.Index([1], name="k")), "must be unique; got 'k' more than once"),
@@ -243,3 +242,41 @@ def test_a_list_without_rows_is_nothing() -> None:
     assert join.push(r=[], s=[{"k": 1, "x": None}]).count == 0
     assert join.push(r=[{"k": 1}, {"k": 2}]).count == 1
     assert join.push(r=[]).count == 0
+
+
+def test_what_was_pushed_stays_as_it_was_whatever_becomes_of_the_arrays() -> None:
+    """NumPy and pandas share memory with Arrow: a feed that fills one buffer again and again must not change stored rows."""
+    import pandas as pd
+
+    keys, values = np.empty(4, np.int64), np.empty(4)
+    times = np.zeros(4, "datetime64[us]")
+    frame = pd.DataFrame({"k": np.arange(4), "v": np.arange(4.0), "t": times})
+    join = wm.StreamJoin("r.k = s.k", r=wm.Rows(100), s=wm.Rows(100))
+    for number in range(3):
+        keys[:], values[:] = np.arange(4) + 4 * number, number
+        times[:] = np.datetime64(number, "us")
+        join.push(r={"k": keys, "v": values, "t": times})
+    join.push(r=frame.assign(k=frame["k"] + 12))
+    later = frame.assign(k=frame["k"] + 16)
+    join.push(r=later)
+    later.loc[:, "v"] = -1.0
+    keys[:], values[:] = -1, -1
+    found = join.push(s={"k": np.arange(20)}).to_arrow().sort_by("s_k")
+    assert found.column("r_k").to_pylist() == list(range(20))
+    assert found.column("v").to_pylist() == [0.0] * 4 + [1.0] * 4 + [2.0] * 4 + [0.0, 1.0, 2.0, 3.0] * 2
+
+
+def test_a_poll_without_rows_and_columns_is_nothing() -> None:
+    import pandas as pd
+    import polars as pl
+
+    join = wm.StreamJoin("r.k = s.k", r=wm.Rows(100), s=wm.Rows(100))
+    for nothing in (pd.DataFrame([]), pl.DataFrame([]), pa.table({}), {}, []):
+        assert join.push(r=nothing).count == 0
+    join.push(r={"k": ["a"]}, s={"k": ["a"]})
+    for nothing in (pd.DataFrame([]), pl.DataFrame([]), pa.table({}), {}, []):
+        assert join.push(r=nothing).count == 0
+    with pytest.raises(
+        wm.OptionError, match=r"such as push\(r=batch\) or push\({'r': batch}\); got DataFrame"
+    ):
+        join.push(pd.DataFrame({"k": ["a"]}))

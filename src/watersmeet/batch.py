@@ -45,11 +45,13 @@ class Reader:
         if isinstance(data, pa.RecordBatch):
             batch = data
         elif isinstance(data, Mapping):
-            return self._from_mapping(data)
+            return self._from_mapping(data) if data else self._no_rows()
         elif isinstance(data, list):
             return self._from_mapping(_columns_of(data, self.stream)) if data else self._no_rows()
         else:
             batch = _imported(data, self.stream)
+        if not batch.num_columns and not batch.num_rows:  # a poll that has brought nothing
+            return self._no_rows()
         if self.schema is not None and batch.schema.equals(self.schema):
             return batch
         return self._conform(batch)

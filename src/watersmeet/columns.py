@@ -67,15 +67,25 @@ def fitted(values: Any, array: pa.Array, kind: pa.DataType, what: str) -> pa.Arr
 
 
 def _imported(values: Any) -> pa.Array | None:
-    """What has a type of its own; None: a sequence of objects."""
+    """What has a type of its own; None: a sequence of objects.
+
+    NumPy and pandas may change what they hold, and Arrow would share it: rows that were pushed must stay as they are, so numbers are
+    copied. Arrow data, and what polars and duckdb have, never changes.
+    """
     if isinstance(values, np.ndarray):
-        return None if values.dtype == object and values.ndim == 1 else pa.array(_known_to_arrow(values))
+        if values.dtype == object and values.ndim == 1:
+            return None
+        known = _known_to_arrow(values)
+        return pa.array(known.copy() if known.dtype.kind in "iufmM" else known)
     if isinstance(values, pa.ChunkedArray):
         return _one_array(values)
     if type(values).__module__.startswith("pandas.") and str(getattr(values, "dtype", "")) == "object":
         return _inferred(values)[0]
-    if hasattr(values, "__arrow_c_array__") or type(values).__module__.startswith("pandas."):
-        array = pa.array(values)  # pandas' own conversion: its missing values are nulls
+    ours = type(values).__module__.startswith("pandas.")
+    if hasattr(values, "__arrow_c_array__") or ours:
+        array = pa.array(
+            values.copy() if ours else values
+        )  # pandas' own conversion: its missing values are nulls
         return _one_array(array) if isinstance(array, pa.ChunkedArray) else array
     if hasattr(values, "__arrow_c_stream__"):
         return _one_array(pa.chunked_array(values))

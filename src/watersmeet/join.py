@@ -15,7 +15,7 @@ from watersmeet.batch import Reader, retyped
 from watersmeet.binding import Known, Schemas, Texts
 from watersmeet.clock import BOTTOM, refuse_time
 from watersmeet.core import JoinCore, Outcome
-from watersmeet.errors import OptionError, StateError
+from watersmeet.errors import DataError, OptionError, SchemaError, StateError
 from watersmeet.explain import explain
 from watersmeet.flow.catalog import checked_flow
 from watersmeet.flow.collecting import CollectingCore
@@ -170,6 +170,11 @@ class StreamJoin:
         """
         started = time.perf_counter()
         if rows is not None:
+            if not isinstance(rows, Mapping):
+                raise OptionError(
+                    f"push() takes batches by stream, such as push({self.streams[0]}=batch) or push({{{self.streams[0]!r}: batch}}); got "
+                    f"{type(rows).__name__}"
+                )
             batches = {**rows, **batches}
         with self._lock:
             if self._finished or self._closed:
@@ -375,17 +380,23 @@ class StreamJoin:
                 "schemas= when the join is made, or push a batch first"
             )
         field = schema.field(window.time)
-        if isinstance(value, str) and pa.types.is_temporal(field.type):
-            try:
+        try:
+            if isinstance(value, str) and pa.types.is_temporal(field.type):
                 value = pa.scalar(value).cast(field.type)
-            except pa.ArrowException as error:
-                raise OptionError(
-                    f"advance({stream}=...) must be a time of type {field.type}; got {value!r}: {error}"
-                ) from error
-        one = pa.array([value], value.type) if isinstance(value, pa.Scalar) else [value]
-        batch = Reader(stream, pa.schema([field])).read({window.time: one})
-        assert batch is not None
-        return int(axis.codes(k, batch)[0])
+            one = pa.array([value], value.type) if isinstance(value, pa.Scalar) else [value]
+            batch = Reader(stream, pa.schema([field])).read({window.time: one})
+            assert batch is not None
+            return int(axis.codes(k, batch)[0])
+        except (pa.ArrowException, SchemaError, DataError) as error:
+            zone = getattr(field.type, "tz", None)
+            hint = (
+                f"; write the zone, as in '2024-05-01 12:00:00+00:00' (the column's is {zone})"
+                if zone
+                else ""
+            )
+            raise OptionError(
+                f"advance({stream}=...) must be a time that column {window.time!r} can hold, {field.type}; got {value!r}{hint}"
+            ) from error
 
     def finish(self) -> Result:
         """End the streams: rows that still wait for a partner are emitted, and the state is given back.
