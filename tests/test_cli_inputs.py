@@ -63,7 +63,7 @@ def test_missing_keys_do_not_join_each_other(
     assert sorted(pyarrow.parquet.read_table(tmp_path / "out.parquet")["x"].to_pylist()) == [2, 3]
 
 
-def test_other_texts_for_null_can_be_named(tmp_path: Path) -> None:
+def test_other_texts_for_null_can_be_named(tmp_path: Path, refused: Any) -> None:
     (tmp_path / "r.csv").write_text('x\n1\nNA\n-\n"NA"\n')
     assert [row["x"] for row in rows_of(tmp_path / "r.csv")] == ["1", "NA", "-", "NA"]
     shown = rows_of(tmp_path / "r.csv", None, None, csv_of(",", ["NA", "-"]))
@@ -72,6 +72,9 @@ def test_other_texts_for_null_can_be_named(tmp_path: Path) -> None:
     streams = ["--r", tmp_path / "s.csv", "--s", tmp_path / "s.csv", "--null", "NA"]
     command("run", "r.a + 0 = s.a", *streams, "-o", tmp_path / "out.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "out.parquet").num_rows == 1
+    shown = refused(*streams[:4], "--types-r", "a:int64")
+    assert "invalid value 'NA'" in shown
+    assert "if this text means NULL, give it by --null" in shown
 
 
 @pytest.mark.parametrize("order", [None, "ts"])

@@ -220,5 +220,6 @@ def _hint(path: str, kind: str, message: str) -> str:
     if "UTF8" in message or "utf-8" in message:
         return UTF8
     if any(sign in message for sign in ("conversion error", "changed from", "unexpected field")):
-        return "; types are read off the first rows: give the column's by --types-r or --types-s"
+        null = ", or if this text means NULL, give it by --null" if kind.startswith("csv") else ""
+        return f"; types are read off the first rows: give the column's by --types-r or --types-s{null}"
     return ""
