@@ -127,6 +127,7 @@ def test_with_an_order_the_batch_does_not_decide_which_rows_are_late(
 @pytest.mark.parametrize(
     ("kind", "content"),
     [("csv", b"x\n1\n2\n"), ("csv.gz", gzip.compress(b"x\n1\n2\n")), ("ndjson", b'{"x": 1}\n{"x": 2}\n'), ("arrow", None)],
+    ids=["csv", "csv.gz", "ndjson", "arrow"],  # packed bytes hold the time, and workers must agree on names
 )  # fmt: skip
 def test_pipes_are_streams(tmp_path: Path, refused: Any, kind: str, content: bytes | None) -> None:
     if content is None:
