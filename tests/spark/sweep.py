@@ -1,8 +1,8 @@
 """Random join conditions over every type and function, in two texts: the one that a user writes, and Spark's own for the same.
 
-The second differs from the first only where docs/conditions.md says that we differ from Spark, and says what we do
-instead in Spark's words: integer arithmetic is BIGINT that stops at its ends. So a sweep compares every pair, and
-leaves none out.
+The second differs from the first only in integer arithmetic, where it says in Spark's words what we do instead: BIGINT
+that stops at its ends. Every pair of every condition is compared. The other differences that docs/conditions.md lists
+are not drawn; it says which those are.
 """
 
 from __future__ import annotations
