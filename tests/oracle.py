@@ -76,6 +76,13 @@ class Oracle:
         self.emit_unmatched(step)
         return step
 
+    def advance(self, stream: str, time: Any) -> Step:
+        """A stream has come to a time without a row."""
+        step = Step()
+        self.clock[stream] = max(self.clock[stream], time)
+        self.emit_unmatched(step)
+        return step
+
     def finish(self) -> Step:
         """Both streams end: nothing can match any more."""
         step = Step()

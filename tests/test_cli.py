@@ -11,7 +11,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from watersmeet import Range, Rows, Unbounded, cli
+from watersmeet import Range, Rows, Unbounded, cli, extras
+from watersmeet.cli.texts import schema_of, window_of
 from watersmeet.errors import OptionError
 
 MAIN = "from watersmeet.cli import main; main()"
@@ -124,6 +125,20 @@ def test_run_prints_csv_and_reads_a_stream_from_stdin(files: tuple[Path, Path]) 
             "readable file; got 'nowhere.csv'",
         ),
         (["run", "r.x = s.a", "--r", "nowhere.txt", "--s", "nowhere.csv"], "must end in .parquet"),
+        (["explain", "r.x = s.a", "--r", "nowhere.csv", "--s", "a:int64"], "there is no such file"),
+        (["run", "r.x = s.a", "--r", "-", "--s", "-"], "standard input can be one stream"),
+        (
+            ["run", "r.x = s.a", "--r", "-", "--s", "a.csv", "--format", "[us]"],
+            "csv.gz, ndjson, ndjson.gz, arrow; got '[us]'",
+        ),
+        (
+            ["run", "r.x = s.a", "--r", "-", "--s", "a.csv", "--format", "parquet"],
+            "read from its end; give a file",
+        ),
+        (
+            ["explain", "r.x = s.a", "--r", "x:timestamp[uz]", "--s", "a:int64"],
+            "got 'timestamp[uz]'; for instance int64",
+        ),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_code_2(
@@ -137,31 +152,21 @@ def test_a_mistake_is_one_message_and_exit_code_2(
     assert "Traceback" not in shown
 
 
-def test_bad_outputs_and_orders_are_refused(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for extra, message in ((["-o", "out.xml"], "must end in"), (["--order", "nope"], "column of both files")):
-        with pytest.raises(SystemExit) as end:
-            command("run", "r.x = s.a", "--r", files[0], "--s", files[1], *extra)
-        assert end.value.code == 2
-        assert message in capsys.readouterr().err
-
-
 def test_windows_from_text() -> None:
-    assert cli.window_of("rows:1000") == Rows(1000)
-    assert cli.window_of("unbounded") == Unbounded()
-    assert cli.window_of("range:15 min:ts:5 s") == Range("15 min", time="ts", lateness="5 s")
-    assert cli.window_of("range:2.5:t") == Range(2.5, time="t", lateness=0)
+    assert window_of("rows:1000") == Rows(1000)
+    assert window_of("unbounded") == Unbounded()
+    assert window_of("range:15 min:ts:5 s") == Range("15 min", time="ts", lateness="5 s")
+    assert window_of("range:2.5:t") == Range(2.5, time="t", lateness=0)
     for bad in ("rows", "rows:x", "range:5", "unbounded:1", ""):
         with pytest.raises(OptionError, match="a window must be"):
-            cli.window_of(bad)
+            window_of(bad)
 
 
 def test_schemas_from_text() -> None:
     text = "x:int64, p:decimal(10,2),t:timestamp[us, UTC],d:date32,z:string"
     types = [pa.int64(), pa.decimal128(10, 2), pa.timestamp("us", "UTC"), pa.date32(), pa.string()]
-    assert cli.schema_of(text).types == types
-    assert cli.schema_of(text).names == ["x", "p", "t", "d", "z"]
+    assert schema_of(text).types == types
+    assert schema_of(text).names == ["x", "p", "t", "d", "z"]
 
 
 def test_the_engine_demo_agrees_with_its_recount_and_draws(
@@ -171,4 +176,71 @@ def test_the_engine_demo_agrees_with_its_recount_and_draws(
     command("demo", "--engine", "--seconds", "0.5", "--picture", picture)
     out = " ".join(capsys.readouterr().out.split())
     assert out.count("with NumPy: agrees") == 2
+    assert out.count("live join") == 1  # no terminal: the table once, and what follows on a line of its own
+    assert "┘ Some results of the last push ┏" in out
     assert picture.stat().st_size > 10_000
+
+
+def test_help_texts_keep_their_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+    command("explain", "--help")
+    assert "ts:timestamp[us]" in " ".join(capsys.readouterr().out.replace("│", "").split())
+
+
+def test_plans_of_columns_with_brackets_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    command("explain", "r.`x[us]` = s.a", "--r", "x[us]:timestamp[us]", "--s", "a:timestamp[ms]")
+    assert "driver     r.`x[us]` = s.a" in capsys.readouterr().out
+
+
+def test_explain_takes_the_columns_of_files(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("explain", "r.x = s.a", "--r", files[0], "--s", files[1])
+    assert "driver     r.x = s.a" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["demo"], "spark"),
+        (["state", "somewhere"], "spark"),
+        (["bench", "spark"], "spark"),
+        (["demo", "--engine", "--picture", "a.png"], "plot"),
+        (["bench", "engine", "--plots", "figures"], "plot"),
+        (["bench", "convergence", "--plot", "a.png"], "plot"),
+    ],
+)
+def test_a_missing_extra_is_told_before_the_work(
+    arguments: list[str], extra: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as end:
+        command(*arguments)
+    assert end.value.code == 2
+    shown = capsys.readouterr()
+    assert f"do: pip install 'watersmeet[{extra}]', or in a checkout: pip install '.[{extra}]'" in shown.err
+    assert shown.out == ""
+
+
+def test_the_demo_runs_without_a_picture_where_none_can_be_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    command("demo", "--engine", "--seconds", "0.5")
+    shown = capsys.readouterr()
+    assert "no picture will be drawn" in shown.err
+    assert shown.out.count("agrees") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_of_a_long_run_are_made_sure_of_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path, tmp_path / "file" / "figures.json"):
+        with pytest.raises(SystemExit) as end:
+            command("bench", "engine", "--json", str(place))
+        assert end.value.code == 2
+        shown = capsys.readouterr()
+        assert "must be" in shown.err
+        assert shown.out == ""

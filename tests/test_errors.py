@@ -46,7 +46,8 @@ def test_there_is_one_root_of_all_errors() -> None:
         (lambda: wm.Rows(-5), "at least 1; got -5"),
         (lambda: wm.Rows(2.5), "whole number.*got 2.5"),  # type: ignore[arg-type]
         (lambda: wm.Rows(True), "whole number.*got True"),
-        (lambda: wm.Rows("10"), "whole number.*got '10'"),  # type: ignore[arg-type]
+        (lambda: wm.Rows("10"), "whole number.*got '10'$"),  # type: ignore[arg-type]
+        (lambda: wm.Rows("10 s"), r"got '10 s'; for a time say Range\('10 s', time="),  # type: ignore[arg-type]
         (lambda: wm.Range("ten seconds"), "number and a unit.*got 'ten seconds'.*use one of"),
         (lambda: wm.Range("10 parsecs"), "number and a unit.*got '10 parsecs'"),
         (lambda: wm.Range("10"), "number and a unit.*got '10'"),
@@ -76,6 +77,15 @@ def test_a_window_that_makes_no_sense_is_refused_when_it_is_made(
         ({"r": 10}, "r.*Rows.*got 10"),
         ({"t": wm.Rows(1)}, "two streams"),
         ({"windows": {"r": wm.Rows(1), "s": wm.Rows(1)}}, "windows"),
+        ({"windows": [wm.Rows(1), wm.Rows(1)]}, "windows= must be a dict from stream to window"),
+        ({"howw": "left"}, r"StreamJoin has no option 'howw'; did you mean 'how'\?"),
+        ({"r": 5, "s": 5, "cors": 2}, r"no option 'cors'; did you mean 'cores'\?"),
+        ({"speed": "fast"}, "no option 'speed'; its options are windows, how, select"),
+        ({"r": 1000}, r"stream 'r'.*got 1000; for its last 1,000 rows say r=Rows\(1000\)"),
+        ({"s": "10 s"}, r"stream 's'.*got '10 s'.*say s=Range\('10 s', time=\.\.\.\)"),
+        ({"s": None}, r"got None; for all its rows say s=Unbounded\(\)"),
+        ({"r": wm.Rows}, r"must be Rows\(n\).*got the class Rows"),
+        ({"windows": {"r": 5, "s": wm.Rows(1)}, "r": wm.Rows(1)}, "by windows= or by.*got both"),
     ],
     ids=str,
 )

@@ -247,8 +247,8 @@ def test_a_wrong_stream_is_refused_before_any_schema_is_known() -> None:
     with pytest.raises(ConditionError, match=message):
         wm.StreamJoin("r.id = x.id", windows=windows)
     for text in ("r.id, ABS(x.id)", "x.*"):
-        with pytest.raises(ConditionError, match="^a stream must be one of r, s; got 'x'; correct the name"):
+        with pytest.raises(ConditionError, match=r"^a stream must be one of r, s; got 'x'; correct the name"):
             wm.StreamJoin("r.id = s.id", windows=windows, select=text)
-    with pytest.raises(ConditionError, match="^a stream must be one of r; got 's'; correct the name"):
+    with pytest.raises(ConditionError, match=r"^a stream must be one of r; got 's'; correct the name"):
         wm.StreamJoin("r.id = s.id", windows=windows, how="left_semi", select="s.id")
     wm.StreamJoin("R.id = s.id AND nobody_knows > 1", windows=windows, select="S.*")

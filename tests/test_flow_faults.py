@@ -249,3 +249,17 @@ def test_without_the_range_check_the_property_test_fails(flow: str, monkeypatch:
     for kind in (SubWindow, Held, Meeting):
         monkeypatch.setattr(kind, "_validity_filters", lambda self, probe: [])
     assert is_found_out(holds, runs(max_rows=30))
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_rows_of_an_undone_push_leave_no_partner_behind(flow: str) -> None:
+    """A consumer goes away in the middle of a push: the rows that get its numbers next have found nobody."""
+    join = band_join(flow=flow, how="left")
+    join.push(r={"x": np.array([90])}, s={"a": np.array([1])})
+    blocks = join.results()
+    join.push(s={"a": np.array([1])}, r={"x": np.array([1])})
+    assert next(blocks).count > 0
+    blocks.close()  # type: ignore[attr-defined]
+    assert join.stats()["streams"]["r"]["arrived"] == 1
+    join.push(r={"x": np.array([70])})
+    assert pairs(join.finish()) == [(0, -1), (1, -1)]

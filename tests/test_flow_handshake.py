@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -215,3 +216,16 @@ def test_cores_know_their_borders() -> None:
         assert [border[0] for border in borders[:-1]] == [border[1] for border in borders[1:]]
         assert [border[3] for border in borders[:-1]] == [border[2] for border in borders[1:]]
         assert borders[0][1] == borders[-1][3] == 30
+
+
+def test_no_row_is_forgotten_while_the_last_ones_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the streams follows right behind a push: cores report the push when rows have begun to move on again."""
+    schemas = {"r": {"x": pa.int64()}, "s": {"a": pa.int64()}}
+    join = wm.StreamJoin(
+        "r.x <=> s.a", r=wm.Rows(9), s=wm.Rows(9), how="full", flow="handshake", cores=3, schemas=schemas
+    )
+    blocks = join.results()
+    join.push(r={"x": [1, 2]}, s={"a": [1, 3]})
+    join.finish()
+    monkeypatch.setattr("watersmeet.flow.ledger.Ledger.end_of_push", lambda *given: 1 / 0)
+    assert sorted(pair for block in blocks for pair in pairs(block)) == [(-1, 1), (0, 0), (1, -1)]

@@ -1,19 +1,23 @@
 """Results leave in the order that was asked for, and punctuations say how far the output is complete."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from harness import examples, expected, make, push
+from conditions import comparison
+from harness import examples, expected, make, push, reload
 from mutants import is_found_out
 from oracle import Event, Window
 from strategies import Run, runs
 from watersmeet.flow.adaptive import LADDER, START, Tuner
 from watersmeet.flow.catalog import FLOWS
+from watersmeet.flow.core import Core
 from watersmeet.flow.gather import Merger
 from watersmeet.flow.message import Found
 
@@ -25,6 +29,18 @@ never_late: st.SearchStrategy[Window] = st.one_of(
     st.integers(0, 8).map(lambda t: ("range", t, "ts", 1000)),
     st.just(("unbounded",)),
 )
+
+
+def begins_alone(*streams: str) -> Run:
+    """One row a push; the second stream begins when its first row comes."""
+    numbers = {"r": 0, "s": 0}
+    pushes = []
+    for stream in streams:
+        row = {"id": numbers[stream], "ts": 0, "xa"["rs".index(stream)]: 1}
+        pushes.append(((stream, row),))
+        numbers[stream] += 1
+    equal = comparison("=", "x", "a", ("hash",))
+    return Run(equal, ("unbounded",), ("unbounded",), tuple(pushes), declared=False)
 
 
 def sequence(run: Run) -> dict[tuple[int, int], int]:
@@ -112,11 +128,80 @@ def test_results_leave_in_order_and_punctuations_tell_the_truth(flow: str, kind:
         st.sampled_from([1, 2, 5, None]),
         st.sampled_from([1, 2, 3]),
     )
+    @example(begins_alone("r"), 1, None, 1)
+    @example(begins_alone(*"ssrrsrs"), 3, 2, 2)
     def holds(run: Run, precision: int, granularity: int | None, cores: int) -> None:
         cores = 1 if flow == "three_step" else cores
         check_order(run, kind, precision, flow=flow, granularity=granularity, cores=cores, queue=1)
 
     holds()
+
+
+@pytest.mark.parametrize("flow", ORDERED)
+def test_punctuations_count_from_the_beginning_also_after_a_failure_and_a_load(
+    flow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def marks(result: wm.Result) -> list[tuple[str, int]]:
+        return [(mark.stream, mark.arrival) for mark in result.punctuations]
+
+    join = wm.StreamJoin("r.x = s.a", r=wm.Rows(9), s=wm.Rows(9), flow=flow, order="outer", precision=5)
+    assert marks(join.push(r={"x": [1, 1, 1]}, s={"a": [1]})) == []
+    with monkeypatch.context() as broken:
+        broken.setattr(Core, "step", lambda self, choice: 1 / 0)
+        with pytest.raises(wm.CoreFailed):
+            join.push(r={"x": [1, 1, 1]})
+    assert marks(join.push(r={"x": [1, 1, 1]})) == [("r", 3)]
+    loaded = reload(join, tmp_path)
+    assert marks(loaded.push(s={"a": [1, 1, 1]})) == [("s", 3)]
+    join.close()
+    loaded.close()
+
+
+def test_who_takes_results_hears_of_rows_that_came_before_the_other_stream_began() -> None:
+    join = wm.StreamJoin("r.x = s.a", r=wm.Rows(9), s=wm.Rows(9), flow="three_step", order="outer")
+    blocks = join.results()
+    assert len(join.push(r={"x": [1, 2]}).punctuations) == 0
+    block = next(blocks)
+    assert block.count == 0
+    assert block.punctuations == [wm.Punctuation("r", 0, 0), wm.Punctuation("r", 1, 0)]
+    join.close()
+
+
+def test_punctuations_are_a_sequence() -> None:
+    join = wm.StreamJoin("r.x = s.a", r=wm.Rows(9), s=wm.Rows(9), order="inner", precision=1)
+    marks = join.push(r={"x": [1, 1]}, s={"a": [1, 2]}).punctuations
+    listed = list(marks)
+    assert listed == [
+        wm.Punctuation("r", 0, 0),
+        wm.Punctuation("r", 1, 0),
+        wm.Punctuation("s", 0, 1, 1),
+        wm.Punctuation("s", 0, 2),
+        wm.Punctuation("s", 1, 2),
+    ]
+    assert isinstance(marks, Sequence)
+    assert len(marks) == 5
+    assert marks[-1] == marks[np.int64(4)] == listed[4]
+    for part in (slice(1, 3), slice(None, None, -2), slice(-2, None), slice(7, 9), slice(None)):
+        assert list(marks[part]) == listed[part]
+        assert marks[part] == listed[part]
+        assert len(marks[part]) == len(listed[part])
+    assert marks[1:][1:][-1] == listed[-1]
+    assert list(reversed(marks)) == listed[::-1]
+    assert listed[2] in marks
+    assert marks.index(listed[2]) == 2
+    assert marks == listed
+    assert listed == marks
+    assert marks == tuple(listed)
+    assert marks == marks[:]
+    assert marks != marks[1:]
+    assert marks != [*listed[:4], wm.Punctuation("s", 1, 3)]
+    assert marks != "inner"
+    for outside in (5, -6):
+        with pytest.raises(IndexError):
+            marks[outside]
+    with pytest.raises(TypeError):
+        marks["s"]
+    join.close()
 
 
 def strict_outer(run: Run) -> None:
@@ -203,3 +288,19 @@ def test_adaptive_order_is_the_order_that_it_names() -> None:
         before = len(result.punctuations)
     assert "outer order, precision 4,096, tuned to its target" in join.explain()
     join.close()
+
+
+def test_punctuations_are_a_sequence_also_when_sliced() -> None:
+    join = wm.StreamJoin("r.x = s.a", r=wm.Rows(9), s=wm.Rows(9), order="outer")
+    marks = join.push(r={"x": [1, 2, 3]}, s={"a": [3, 1]}).punctuations
+    listed = list(marks)
+    assert len(listed) == 5
+    for cut in (slice(1, 3), slice(None), slice(-2, None), slice(None, None, -2), slice(9, 9)):
+        assert list(marks[cut]) == listed[cut]
+    assert marks[-1] == listed[-1]
+    assert list(marks[1:][1:2]) == listed[2:3]
+    assert listed[2] in marks
+    assert marks.index(listed[3]) == 3
+    assert list(reversed(marks)) == listed[::-1]
+    with pytest.raises(IndexError):
+        marks[5]

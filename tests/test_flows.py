@@ -1,7 +1,8 @@
 """All flows give the multiset of the three-step procedure: any index, window, condition, join type, granularity and number of cores."""
 
 import threading
-from itertools import chain
+from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import watersmeet as wm
 from harness import check, drive, examples, expected, make, pairs, push, reload, same_pairs
 from strategies import HOWS, INDEXES, Run, runs
+from test_advance import a_time, moves
 from watersmeet.flow.catalog import FLOWS
 
 PROMPT = [name for name, flow in FLOWS.items() if flow.prompt]
@@ -116,6 +118,30 @@ def numbers(seed: int, pushes: int, rows: int) -> list[dict[str, dict[str, np.nd
         {"r": {"x": random.integers(0, 500, rows)}, "s": {"a": random.integers(0, 500, rows)}}
         for _ in range(pushes)
     ]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_a_clock_that_is_moved_does_in_a_flow_what_it_does_in_the_engine(flow: str) -> None:
+    """Rows that wait for an idle stream come when its clock moves; in a lazy flow, in the end."""
+
+    @examples(20)
+    @given(any_run, options(flow), moves)
+    def holds(run: Run, given: dict[str, Any], between: list[tuple[str, int] | None]) -> None:
+        run = replace(run, declared=True)
+        found: list[list[list[tuple[int, int]]]] = []
+        for options in ({}, given):
+            join, results = make(run, **options), []
+            for events, move in zip(run.pushes, chain(between, repeat(None)), strict=False):
+                results.append(push(join, run, events))
+                if move is not None and {"r": run.r, "s": run.s}[move[0]][0] == "range":
+                    results.append(join.advance({move[0]: a_time(run, *move)}))
+            found.append([pairs(result) for result in [*results, join.finish()]])
+        wanted, got = found
+        if flow in PROMPT:
+            assert got == wanted
+        same_pairs(list(chain(*got)), list(chain(*wanted)), f"whole run with {given}", run)
+
+    holds()
 
 
 def band_join(**given: Any) -> wm.StreamJoin:

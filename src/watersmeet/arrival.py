@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from watersmeet.clock import BOTTOM, TOP, TimeAxis
-from watersmeet.errors import OptionError
-from watersmeet.kernels.arrival import count_seen, judge, merge_by_time
+from watersmeet.kernels.arrival import count_seen, judge
 from watersmeet.window import Range, Rows, Window
 
 _NONE = np.empty(0, np.int64)
@@ -100,6 +99,20 @@ class Arrivals:
     def commit(self, counts: np.ndarray, clock: np.ndarray) -> None:
         self.counts, self.clock = counts, clock
 
+    def moved(self, latest: Sequence[int | None]) -> np.ndarray:
+        """The clock once times with these codes have been seen of the streams; None, and a stream without time, moves nothing."""
+        clock = self.clock.copy()
+        for k, code in enumerate(latest):
+            if code is not None and self.timed(k):
+                ahead = self._ahead(k, np.array([code]))[0]
+                clock[k], clock[2 + k] = max(clock[k], code), max(clock[2 + k], ahead)
+        return clock
+
+    def count(self, k: int, rows: int) -> None:
+        """Rows of stream k have come, and no time window is there to ask. The old counts stay as they were, for who has hold of them."""
+        self.counts = counts = self.counts.copy()
+        counts[k] += rows
+
     def at(self, clock: np.ndarray) -> "Arrivals":
         """As it stood when the clock was so."""
         then = Arrivals(self.windows)
@@ -164,35 +177,3 @@ class Arrivals:
             now = self.watermark if self.timed(1 - k) else int(self.clock[k])
             return 0, self.axis.earliest(k, now) if now > BOTTOM else BOTTOM
         return 0, BOTTOM
-
-
-def interleaving(
-    order: object, streams: Sequence[str], sizes: Sequence[int], times: Sequence[np.ndarray | None]
-) -> np.ndarray:
-    """The stream (0 or 1) of each pushed row, from ``push(order=)``: stream names, or a column's codes to merge by."""
-    if isinstance(order, str):
-        left, right = times
-        assert left is not None
-        assert right is not None
-        merged = np.empty(sizes[0] + sizes[1], np.uint8)
-        merge_by_time(left, right, merged)
-        return merged
-    names = np.asarray(order, dtype=object) if not isinstance(order, np.ndarray) else order
-    if names.ndim != 1 or names.size != sizes[0] + sizes[1]:
-        raise OptionError(
-            f"order= must name the stream of each of the {sizes[0] + sizes[1]} pushed rows; got {names.size} names"
-        )
-    right_rows = names == streams[1]
-    unknown = ~(right_rows | (names == streams[0]))
-    if unknown.any():
-        where = int(np.flatnonzero(unknown)[0])
-        raise OptionError(
-            f"order= must hold only the names {streams[0]!r} and {streams[1]!r}; got {names[where]!r} at place {where}"
-        )
-    found = int(right_rows.sum())
-    if found != sizes[1]:
-        raise OptionError(
-            f"order= must name {streams[0]!r} {sizes[0]} times and {streams[1]!r} {sizes[1]} times, once per row; "
-            f"got {names.size - found} and {found}"
-        )
-    return right_rows.astype(np.uint8)

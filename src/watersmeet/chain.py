@@ -331,6 +331,20 @@ class Chain:
             fresh.swept = min(old.swept, block.count)
         self.subwindows.append(fresh)
 
+    def mark(self) -> tuple[list[SubWindow], int, int, int]:
+        """Where the chain stands: what ``back_to`` goes back to."""
+        subwindows = self.subwindows
+        return subwindows, len(subwindows), subwindows[-1].count if subwindows else 0, self.dropped
+
+    def back_to(self, mark: tuple[list[SubWindow], int, int, int]) -> None:
+        """The same sub-windows with the same rows as at the mark; their indexes may hold more, or less, and must be made anew."""
+        subwindows, length, count, self.dropped = mark
+        self.subwindows = subwindows[:length]
+        for newest in self.subwindows[-1:]:
+            newest.count = count
+            if newest.times is not None and count:
+                newest.set_times(newest.times[:count])
+
     def drop_from(self, arrival: int) -> None:
         """Forget the rows from ``arrival`` on, of sub-windows that have no index yet: a push that failed is undone."""
         self.subwindows = [sub for sub in self.subwindows if sub.base < arrival]

@@ -52,22 +52,35 @@ class TimeAxis:
 
     def column_codes(self, k: int, column: pa.Array) -> np.ndarray:
         """The same for the time column alone."""
-        codes, valid = self.domain.codes(column)
-        if valid is not None and not valid.all():
-            self._refuse(k, "null", int(np.flatnonzero(~valid)[0]))
-        if pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py()):
-            self._refuse(k, "NaN", pc.index(pc.is_nan(column), True).as_py())
-        if not self.domain.exact:
-            beyond = np.flatnonzero((codes == BOTTOM) | (codes == TOP))
-            if beyond.size:
-                self._refuse(k, f"a time beyond the range of {self.domain.name}", int(beyond[0]))
+        codes, unusable = self._read(column)
+        for what, rows in unusable:
+            raise self._unusable(k, what, int(np.flatnonzero(rows)[0]))
         return codes
 
-    def _refuse(self, k: int, what: str, row: int) -> None:
-        raise DataError(
-            f"the time column {self.columns[k]!r} of stream {self.streams[k]!r} must hold a time in every row; got {what} in row "
-            f"{row} of the batch; the push was refused whole: fill the time or leave the row out"
-        )
+    def timeless(self, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
+        """Which rows of stream k have no time that can be used; None: all have one, or the stream needs none."""
+        if self.columns[k] is None:
+            return None
+        unusable = self._read(batch.column(batch.schema.get_field_index(self.columns[k])))[1]
+        return np.logical_or.reduce([rows for _, rows in unusable]) if unusable else None
+
+    def _read(self, column: pa.Array) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
+        """Codes of a time column, and which rows cannot be used, by what they hold instead of a time."""
+        codes, valid = self.domain.codes(column)
+        found = []
+        if valid is not None:
+            found.append(("null", ~valid))
+        if pa.types.is_floating(column.type):
+            found.append(("NaN", pc.fill_null(pc.is_nan(column), False).to_numpy(zero_copy_only=False)))
+        if not self.domain.exact:
+            beyond = (codes == BOTTOM) | (codes == TOP)
+            found.append((f"a time beyond the range of {self.domain.name}", beyond))
+        return codes, [(what, rows) for what, rows in found if rows.any()]
+
+    def _unusable(self, k: int, what: str, row: int) -> DataError:
+        column = self.columns[k]
+        assert column is not None
+        return refuse_time(column, self.streams[k], what, row)
 
     def shift(self, codes: np.ndarray, delta: int | float) -> np.ndarray:
         """Codes of the times moved by ``delta``."""
@@ -117,6 +130,14 @@ class TimeAxis:
         if self.domain.name.startswith("timestamp") and unit is not None:
             return str(np.array([int(self.value(code))]).astype(f"datetime64[{unit}]")[0])
         return f"{self.value(code):,.15g} {unit or ''}".rstrip()
+
+
+def refuse_time(column: str, stream: str, what: str, row: int) -> DataError:
+    """The error for a row that has no usable time."""
+    return DataError(
+        f"the time column {column!r} of stream {stream!r} must hold a time in every row; got {what} in row "
+        f"{row} of the batch; the push was refused whole: fill the time or leave the row out"
+    )
 
 
 def _whole(length: float) -> int:

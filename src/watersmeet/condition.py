@@ -51,6 +51,7 @@ class Condition:
     def __init__(self, text: str) -> None:
         self.text = text
         self._syntax = parse_condition(text)
+        self.names = self._syntax.names()
         self._source = Source(text, "condition")
 
     def check_streams(self, streams: Sequence[str]) -> None:

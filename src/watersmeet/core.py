@@ -1,7 +1,8 @@
 """The join core: a chain a stream; probe, then store. Everything a push does, in order.
 
-What can be refused (schemas, null times, expressions) happens before anything is changed. Should a later step fail all
-the same, the push is undone: rows are the state, so the chains are rebuilt from the payload as it was before.
+A push is all or nothing. What can be refused (schemas, null times, expressions) is refused before anything is changed. Then
+``write_down`` notes how everything stands, and until the caller has said ``commit`` the push can be taken back, whatever has failed and
+wherever: numbers, rows and flags are put back, and the indexes are made anew from the rows, which are the state.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
 from watersmeet.index.grid import CellLayout, Grid
 from watersmeet.matches import Matches
-from watersmeet.outer import How, alone, note_matches, sweep
+from watersmeet.outer import How, Journal, alone, note_matches, sweep
 from watersmeet.payload import Chunks, Payload
 from watersmeet.plan import Plan, estimate, make_plan
 from watersmeet.pool import Pool, Task
@@ -58,6 +59,10 @@ class Outcome:
     missing: dict[int, np.ndarray] = field(default_factory=dict)  # rows lost with a core that has failed
 
 
+Before = tuple[Any, ...]
+"""Counts, clock, and the marks of rows, sub-windows and plan."""
+
+
 class JoinCore:
     """Two streams, joined exactly. Knows nothing of SQL text or output columns.
 
@@ -92,9 +97,12 @@ class JoinCore:
         self._highest: list[np.int64 | None] = [None, None]  # largest driving key so far
         self._short = ShortWay()
         self._simple = False  # whether a few rows may go the short way
-        self.replans = list(REPLAN)
+        self.replans: Sequence[int] = REPLAN
         # Until both schemas are known the axis of time may change its unit: then the largest times must be coded anew.
         self._latest: list[pa.Array | None] = [None, None]
+        self.journal = Journal()
+        self._before: Before | None = None  # how everything stood before a push that is not committed
+        self._stale = False  # whether the indexes hold other rows than the sub-windows
 
     # ---- set-up -------------------------------------------------------------------------------------------------
 
@@ -169,17 +177,76 @@ class JoinCore:
 
     def rebuild(self) -> None:
         """Make the sub-windows anew from the stored rows, keeping their borders and what is known of partners."""
-        assert self.plan is not None
         for k in (0, 1):
-            payload, old = self._payload(k), self.chains[k]
-            chain = self.chains[k] = self.new_chain(k, len(self.plan.checks))
-            chain.dropped = min(old.first, payload.end)
+            payload, old = self.payload[k], self.chains[k]
+            chain = self.new_chain(k, 0 if self.plan is None else len(self.plan.checks))
+            chain.dropped = old.first
             for sub in old.subwindows:
-                batch = payload.rows_between(sub.base, min(sub.end, payload.end))
-                if batch.num_rows:
-                    times = None if sub.times is None else sub.times[: batch.num_rows]
-                    block = prepare_block(self.plan, self.layout, self.streams[k], batch, sub.base, times)
-                    chain.renew(sub, block, self._index(k, sub.capacity, chain.newest_index))
+                assert payload is not None
+                batch = payload.rows_between(sub.base, sub.end)
+                times = None if sub.times is None else sub.times[: batch.num_rows]
+                chain.renew(
+                    sub,
+                    self._block(k, batch, sub.base, times),
+                    self._index(k, sub.capacity, chain.newest_index),
+                )
+            self.chains[k] = chain
+
+    def _block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
+        """Rows of stream k, ready to be stored."""
+        if self.plan is None:
+            return bare_block(batch, first, times)
+        return prepare_block(self.plan, self.layout, self.streams[k], batch, first, times)
+
+    # ---- all or nothing -----------------------------------------------------------------------------------------
+
+    def write_down(self) -> None:
+        """From here on everything that changes can be taken back, until ``commit``. What was only learnt of the data stays learnt."""
+        left, right = self.payload
+        first, second = self.chains
+        self.journal.clear()
+        self._before = (
+            self.arrivals.counts,
+            self.arrivals.clock,
+            (None if left is None else left.mark(), None if right is None else right.mark()),
+            (first, first.mark(), second, second.mark()),
+            (self.plan, self.layout, self._simple, self.replans),
+            (self._latest[0], self._latest[1]),
+        )
+
+    def commit(self) -> None:
+        """What was pushed counts. The caller has all that it needs: after this nothing may fail."""
+        self._before = None
+
+    def take_back(self) -> None:
+        """Nothing was pushed: everything as ``write_down`` found it. Nothing is done where nothing is to be taken back.
+
+        Only names are bound and flags set, so there is little that could fail; should it be interrupted all the same, it is done again,
+        from the beginning, before the next push.
+        """
+        if self._before is None:
+            return
+        counts, clock, payloads, (first, first_mark, second, second_mark), plan, latest = self._before
+        self._stale = True
+        self.arrivals.commit(counts, clock)
+        for payload, payload_mark in zip(self.payload, payloads, strict=True):
+            if payload is not None and payload_mark is not None:
+                payload.back_to(payload_mark)
+        first.back_to(first_mark)
+        second.back_to(second_mark)
+        self.chains = [first, second]
+        self.journal.take_back()
+        self.plan, self.layout, self._simple, self.replans = plan
+        self._latest = list(latest)
+        self._before = None
+
+    def mend(self) -> None:
+        """After a push that failed: indexes that hold the rows there are. Called before anything looks at them."""
+        if self._before is not None:
+            self.take_back()
+        if self._stale:
+            self.rebuild()
+            self._stale = False
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
@@ -195,6 +262,8 @@ class JoinCore:
         ``visiting``: where streams are stored on many cores, the rows that probe here and are stored elsewhere, with what
         they may see.
         """
+        if self._stale or self._before is not None:
+            self.mend()
         only = batches[first] if order is None and batches[1 - first] is None else None
         if self._simple and only is not None and 0 < only.num_rows <= FEW:
             found = self._short.push(self, first, only)
@@ -213,6 +282,11 @@ class JoinCore:
             judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
             self._run([partial(self._prepare, k, mine, order is not None) for k, mine in judged], sum(sizes))
         return self._apply(pushed, counts, clock, order is not None, first)
+
+    def advance(self, latest: Sequence[int | None]) -> Outcome:
+        """Streams have come to these times (codes; None: nothing new) without a row. Only clocks and watermark move."""
+        self.mend()
+        return self._apply([None, None], self.arrivals.counts, self.arrivals.moved(latest), False, 0)
 
     def times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
         if not self.arrivals.timed(k):
@@ -256,36 +330,29 @@ class JoinCore:
         first: int,
     ) -> Outcome:
         """Store and probe. All rows of a push are in the payload before the first probe: a residual may need any of them."""
-        before = (self.arrivals.counts, self.arrivals.clock)
         late = {k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None}
         outcome = Outcome(Matches(), late)
         rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
-        try:
-            for k, mine in enumerate(pushed):
-                if mine is not None:
-                    self._payload(k).append(mine.batch)
-                    if mine.visitors is not None:
-                        self._payload(k).append(mine.visitors.batch)
-            self.arrivals.commit(counts, clock)
-            self._learn_sizes(pushed)
-            if interleaved:
-                self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
-                self._run(
-                    [*self._probes(pushed, 0, outcome.matches), *self._probes(pushed, 1, outcome.matches)],
-                    rows,
-                )
-            else:
-                for k in (first, 1 - first):
-                    self._run(
-                        [*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows
-                    )
-            self._learn_matches(pushed, outcome.matches)
-            for k, mine in enumerate(pushed):
-                if mine is not None:
-                    self.note_latest(k, mine.batch, mine.arrived.times)
-        except BaseException:
-            self._undo(pushed, before)
-            raise
+        self.write_down()
+        for k, mine in enumerate(pushed):
+            if mine is not None:
+                self._payload(k).append(mine.batch)
+                if mine.visitors is not None:
+                    self._payload(k).append(mine.visitors.batch)
+        self.arrivals.commit(counts, clock)
+        self._learn_sizes(pushed)
+        if interleaved:
+            self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
+            self._run(
+                [*self._probes(pushed, 0, outcome.matches), *self._probes(pushed, 1, outcome.matches)], rows
+            )
+        else:
+            for k in (first, 1 - first):
+                self._run([*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows)
+        self._learn_matches(pushed, outcome.matches)
+        for k, mine in enumerate(pushed):
+            if mine is not None:
+                self.note_latest(k, mine.batch, mine.arrived.times)
         self._settle(outcome.matches)
         self._done(outcome)
         for k, mine in enumerate(pushed):
@@ -300,7 +367,7 @@ class JoinCore:
         for k in moved:
             self._expire(k)
         if self.replans and self.condition is not None and int(min(self.arrivals.counts)) >= self.replans[0]:
-            self.replans.pop(0)
+            self.replans = self.replans[1:]
             self.make_plan(self._shares())
         return outcome
 
@@ -311,16 +378,6 @@ class JoinCore:
             newest = int(times.argmax())
             if self._latest[k] is None or times[newest] >= self.arrivals.clock[k]:
                 self._latest[k] = batch.column(axis.columns[k]).slice(newest, 1)
-
-    def _undo(self, pushed: Sequence[Pushed | None], before: tuple[np.ndarray, np.ndarray]) -> None:
-        self.arrivals.commit(*before)
-        for k, mine in enumerate(pushed):
-            if mine is not None:
-                self._payload(k).drop_from(mine.first)
-                if self.plan is None:
-                    self.chains[k].drop_from(mine.first)
-        if self.plan is not None:
-            self.rebuild()
 
     def _run(self, tasks: list[Task], rows: int) -> None:
         self.pool.run(tasks, parallel=rows >= PARALLEL)
@@ -448,6 +505,7 @@ class JoinCore:
 
     def settled(self) -> None:
         """Return when nothing is on its way: the state can then be written down."""
+        self.mend()
 
     def extra_numbers(self) -> dict[str, Any]:
         """What the state has besides rows, flags and counters."""
@@ -472,14 +530,16 @@ class JoinCore:
             return
         columns = matches.columns()
         if how.semi is not None:
-            matches.pairs = [alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi]))]
+            matches.pairs = [
+                alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi], self.journal))
+            ]
             return
         for k in how.unmatched:
-            note_matches(self.chains[k], columns[k])
+            note_matches(self.chains[k], columns[k], self.journal)
         if not how.pairs:
             matches.pairs = []
         for k in how.unmatched:
-            matches.pairs.append(alone(k, sweep(self.chains[k], *self.arrivals.gone_before(k))))
+            matches.pairs.append(alone(k, sweep(self.chains[k], *self.arrivals.gone_before(k), self.journal)))
 
     def _expire(self, k: int) -> None:
         chain, payload = self.chains[k], self.payload[k]
@@ -488,17 +548,19 @@ class JoinCore:
 
     def finish(self) -> Outcome:
         """The streams have ended: every row that waits for a partner is emitted, and everything is forgotten."""
+        self.mend()
+        self.write_down()
         outcome = Outcome(
             Matches(), {}, [None if payload is None else payload.chunks for payload in self.payload]
         )
         for k in self.how.unmatched:
-            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP)))
+            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP, self.journal)))
         for k in (0, 1):
             self.chains[k].expire(TOP, TOP)
             payload = self.payload[k]
             if payload is not None:
                 payload.drop_before(payload.end)
-        self.close()
+        self.close()  # threads come back on their own, should this be taken back
         return outcome
 
     def close(self) -> None:

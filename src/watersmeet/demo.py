@@ -6,7 +6,8 @@ ends by itself.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from watersmeet.bench import market
 from watersmeet.bench.feed import Feed
+from watersmeet.bench.report import wide_console
 from watersmeet.bench.workloads import workload
 from watersmeet.join import StreamJoin
 from watersmeet.window import Range, Rows
@@ -68,7 +71,7 @@ def run_demo(
     seconds: float = 10.0, picture: Path | None = None, cores: int = 1, console: Console | None = None
 ) -> bool:
     """Run both joins for about ``seconds``; True iff every check agreed."""
-    console = console or Console()
+    console = console or wide_console()
     console.print("[bold]Watersmeet[/]: two joins of live streams. The very first run compiles ...")
     started = time.perf_counter()
     band, feed = _band_join(cores)
@@ -79,13 +82,15 @@ def run_demo(
     band.rates.clear()  # the first push of each has compiled or loaded its kernels
     trades.rates.clear()
     begin = time.perf_counter()
-    with Live(_table((band, trades)), console=console, refresh_per_second=8) as live:
+    with _live(console) as view:
 
         def show() -> None:
-            live.update(_table((band, trades)))
+            view(_table((band, trades)))
 
         _stream_band(band, feed, begin, begin + seconds * 0.45, show)
         _stream_market(trades, source, begin, begin + seconds * 0.9, pairs, show)
+    if not console.is_terminal:
+        console.line()  # Live ends its last line on a terminal only
     sample = _check_band(band, feed)
     _check_market(trades, source, pairs)
     example = trades.push(source.take(MARKET_SECONDS), begin).to_arrow()
@@ -93,8 +98,21 @@ def run_demo(
     _print_end((band, trades), example, console)
     if picture is not None:
         _draw((band, trades), sample, example, picture)
-        console.print(f"picture: {picture}")
+        console.print(f"picture: {picture}", markup=False, highlight=False, soft_wrap=True)
     return band.agrees and trades.agrees
+
+
+@contextmanager
+def _live(console: Console) -> Iterator[Callable[[Table], None]]:
+    """Shows a table that changes; where the output is no terminal, only its last state."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=8) as live:
+            yield live.update
+        return
+    last: list[Table] = []
+    yield lambda table: last.__setitem__(slice(None), [table])
+    for table in last:
+        console.print(table)
 
 
 def _band_join(cores: int) -> tuple[Story, Feed]:
@@ -170,17 +188,16 @@ def _table(stories: tuple[Story, ...]) -> Table:
 
 
 def _print_end(stories: tuple[Story, ...], example: pa.Table, console: Console) -> None:
-    rows = Table(*example.schema.names, title="Some results of the last push")
+    rows = Table(*(escape(name) for name in example.schema.names), title="Some results of the last push")
     step = max(1, example.num_rows // 5)
     for number in range(0, example.num_rows, step)[:5]:
-        rows.add_row(*(str(example.column(name)[number]) for name in example.schema.names))
+        rows.add_row(*(escape(str(example.column(name)[number])) for name in example.schema.names))
     console.print(rows)
     for story in stories:
         mark = "[green]agrees[/]" if story.agrees else "[bold red]DIFFERS[/]"
-        console.print(f"{story.title}: {story.checked} with NumPy: {mark}", highlight=False)
-    console.print(
-        "\nHow the second one is joined:", stories[1].join.explain(), sep="\n", markup=False, highlight=False
-    )
+        console.print(f"{story.title}: {story.checked} with NumPy: {mark}", highlight=False, soft_wrap=True)
+    text = f"\nHow the second one is joined:\n{stories[1].join.explain()}"
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _draw(stories: tuple[Story, ...], sample: pa.Table, example: pa.Table, path: Path) -> None:

@@ -1,6 +1,6 @@
 """What a push found, as numbers: pairs of arrival numbers, counts, or ranges over sorted runs. Payload is gathered later, if at all."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -39,6 +39,13 @@ class RangeRecords:
         stored = self.arrivals()[places]
         return (probes, stored) if self.side == 0 else (stored, probes)
 
+    def first(self, limit: int) -> "RangeRecords":
+        """The records of the first ``limit`` pairs: a few more may be in it, however many pairs there are."""
+        lengths = np.minimum(self.end - self.start, limit)
+        upto = int(np.searchsorted(np.cumsum(lengths, dtype=np.int64), limit)) + 1
+        end = (self.start + lengths)[:upto]
+        return replace(self, probe=self.probe[:upto], start=self.start[:upto], end=end)
+
 
 @dataclass(slots=True)
 class Matches:
@@ -68,3 +75,16 @@ class Matches:
         if len(parts) == 1:
             return parts[0]
         return np.concatenate([left for left, _ in parts]), np.concatenate([right for _, right in parts])
+
+    def first(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first ``limit`` rows of ``columns()``; what lies behind them is not written out."""
+        few, found = Matches(), 0
+        for left, right in self.pairs:
+            few.pairs.append((left[: limit - found], right[: limit - found]))
+            found += few.pairs[-1][0].size
+        for records in self.ranges:
+            if found < limit:
+                few.ranges.append(records.first(limit - found))
+                found += few.ranges[-1].count
+        left, right = few.columns()
+        return left[:limit], right[:limit]

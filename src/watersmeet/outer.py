@@ -53,30 +53,65 @@ def join_type(name: object) -> How:
     return _BY_NAME[name]
 
 
-def note_matches(chain: Chain, arrivals: np.ndarray) -> np.ndarray:
-    """Flag the rows as matched; returns those that were not flagged before, once each, in arrival order."""
-    fresh = []
-    for sub in chain.subwindows:
+class Journal:
+    """The flags that a push has set, so that they can be taken back. A change is written down before it is made."""
+
+    __slots__ = ("_changes",)
+
+    def __init__(self) -> None:
+        self._changes: list[tuple[SubWindow, np.ndarray, int]] = []
+
+    def set_done(self, sub: SubWindow, rows: np.ndarray) -> None:
+        """Flag rows of a sub-window, by offset; none of them was flagged before."""
         assert sub.done is not None
+        self._changes.append((sub, rows, sub.swept))
+        sub.done[rows] = True
+
+    def clear(self) -> None:
+        """The flags stay."""
+        self._changes = []
+
+    def take_back(self) -> None:
+        """The flags are as they were. May be repeated, should it be interrupted."""
+        for sub, rows, swept in reversed(self._changes):
+            assert sub.done is not None
+            sub.done[rows], sub.swept = False, swept
+
+
+def note_matches(chain: Chain, arrivals: np.ndarray, journal: Journal) -> np.ndarray:
+    """Flag the rows as matched; returns those that were not flagged before, once each, in arrival order."""
+    found = []
+    for sub in chain.subwindows:
         inside = arrivals[(arrivals >= sub.base) & (arrivals < sub.end)]
         if inside.size:
-            before = sub.done[: sub.count].copy()
-            mark(sub.done, inside, sub.base)
-            fresh.append(np.flatnonzero(sub.done[: sub.count] & ~before) + sub.base)
-    return np.concatenate(fresh) if fresh else np.empty(0, np.int64)
+            fresh = _not_done(sub, inside)
+            journal.set_done(sub, fresh)
+            found.append(fresh + sub.base)
+    return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def sweep(chain: Chain, arrival: int, time: int) -> np.ndarray:
+def _not_done(sub: SubWindow, arrivals: np.ndarray) -> np.ndarray:
+    """Of these rows of a sub-window, the offsets of those that are not flagged, once each, ascending."""
+    assert sub.done is not None
+    if arrivals.size < sub.count // 16:
+        rows = np.unique(arrivals - sub.base)
+        return rows[~sub.done[rows]]
+    matched = np.zeros(sub.count, np.bool_)  # many rows: to mark them costs less than to sort them
+    mark(matched, arrivals, sub.base)
+    return np.flatnonzero(matched & ~sub.done[: sub.count])
+
+
+def sweep(chain: Chain, arrival: int, time: int, journal: Journal) -> np.ndarray:
     """The rows below ``arrival`` or with a time code below ``time`` that have found nobody; they are flagged as done."""
     found = [
-        _sweep_one(sub, arrival, time)
+        _sweep_one(sub, arrival, time, journal)
         for sub in chain.subwindows
         if sub.base < arrival or sub.min_time < time
     ]
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def _sweep_one(sub: SubWindow, arrival: int, time: int) -> np.ndarray:
+def _sweep_one(sub: SubWindow, arrival: int, time: int, journal: Journal) -> np.ndarray:
     """Of the rows that are over, those that are not done. Where they are the oldest ones, no row is looked at twice."""
     assert sub.done is not None
     start, stop = sub.swept, min(max(arrival - sub.base, 0), sub.count)
@@ -91,7 +126,7 @@ def _sweep_one(sub: SubWindow, arrival: int, time: int) -> np.ndarray:
         return np.empty(0, np.int64)
     waiting = ~sub.done[start:stop]
     found = np.flatnonzero(waiting if over is None else waiting & over) + start
-    sub.done[found] = True
+    journal.set_done(sub, found)
     if over is None:
         sub.swept = stop
     return found + sub.base

@@ -82,7 +82,10 @@ class Payload:
             batches = self.chunks.batches
             newest = batches[-FANOUT:]
             if len(newest) == FANOUT and all(batch.num_rows < limit for batch in newest):
-                merged = [*batches[:-FANOUT], pa.concat_batches(newest)]
+                try:
+                    merged = [*batches[:-FANOUT], pa.concat_batches(newest)]
+                except pa.ArrowInvalid:  # more text than one array has room for: chunks may stay as they are
+                    return
                 self.chunks = Chunks(merged, self.chunks.firsts[: len(merged)])
 
     def drop_before(self, arrival: int) -> None:
@@ -93,6 +96,16 @@ class Payload:
             gone += 1
         if gone:
             self.chunks = Chunks(chunks.batches[gone:], chunks.firsts[gone:])
+
+    def mark(self) -> tuple[Chunks, int, int]:
+        """Where the rows stand: what ``back_to`` goes back to."""
+        return self.chunks, len(self.chunks.firsts), self.end
+
+    def back_to(self, mark: tuple[Chunks, int, int]) -> None:
+        """As it was at the mark, also if chunks have been dropped or merged since: those lists were left as they were."""
+        chunks, length, end = mark
+        self.chunks, self.end = Chunks(chunks.batches[:length], chunks.firsts[:length]), end
+        self._small = FANOUT
 
     def drop_from(self, arrival: int) -> None:
         """Forget the rows from ``arrival`` on: a push that failed is undone."""

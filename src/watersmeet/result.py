@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from watersmeet.errors import ResultError
 from watersmeet.expression.select import BoundSelect
+from watersmeet.extras import need
 from watersmeet.matches import Matches
 from watersmeet.payload import Chunks
+from watersmeet.show import SHOWN, result_html, result_line
 
 
 class Gatherer:
@@ -31,6 +33,8 @@ class Gatherer:
     def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
         """The select list's columns for the pairs with these (left, right) arrival numbers."""
         select = self.select
+        if select is None and not arrivals[0].size:  # no rows, of columns that nobody can name yet
+            return pa.RecordBatch.from_struct_array(pa.array([], pa.struct([])))
         if select is None:
             missing = [
                 name for name, schema in zip(self.streams, self.schemas, strict=True) if schema is None
@@ -51,7 +55,13 @@ class Gatherer:
 class Result:
     """The pairs that one push has found; lazy.
 
-    ``count``, ``pairs()``, ``to_arrow()``, ``late``; also anything that takes Arrow data (pyarrow, polars, pandas, duckdb) takes a result.
+    ``count`` and ``late`` are there at once. ``to_arrow()``, ``to_pandas()`` and ``to_polars()`` gather the rows, ``pairs()`` lists arrival
+    numbers. Anything that takes Arrow data (pyarrow, polars, pandas, duckdb) takes a result itself: ``polars.DataFrame(result)``.
+
+    >>> from watersmeet import StreamJoin, Unbounded
+    >>> join = StreamJoin("r.x = s.a", r=Unbounded(), s=Unbounded())
+    >>> join.push(r={"x": [1, 2]}, s={"a": [2, 2, 3]})
+    <Result of 2 rows>
     """
 
     def __init__(
@@ -67,7 +77,7 @@ class Result:
         self._pairs: dict[str, np.ndarray] | None = None
         self._rows: pa.RecordBatch | None = None
         self.count = matches.count
-        """How many result rows there are."""
+        """How many result rows there are; also ``len(result)``."""
         self.late = late
         """Rows refused as late, by stream; a stream without late rows is not in it."""
         self.punctuations = punctuations
@@ -80,8 +90,19 @@ class Result:
         return self.count
 
     def __repr__(self) -> str:
-        late = sum(batch.num_rows for batch in self.late.values())
-        return f"<Result of {self.count:,} rows{f', {late:,} late' if late else ''}>"
+        return result_line(self.count, self.late)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first rows. Nothing else is gathered."""
+        return result_html(self.count, self.late, self._first_rows(SHOWN))
+
+    def _first_rows(self, limit: int) -> pa.RecordBatch | str:
+        if self._gatherer.mode == "count":
+            return "result='count' keeps no rows"
+        try:
+            return self._gatherer.rows(self._chunks, self._matches.first(limit))
+        except ResultError as error:
+            return str(error)
 
     def pairs(self) -> dict[str, np.ndarray]:
         """Arrival numbers of the rows of each pair, by stream; -1 where a row has no partner."""
@@ -129,7 +150,10 @@ class Result:
         return listed
 
     def to_arrow(self) -> pa.Table:
-        """The result rows, with the columns of ``select=``; gathered on the first call."""
+        """The result rows, with the columns of ``select=``; gathered on the first call.
+
+        While the schema of a stream is not known, a table without rows has no columns either: ``schemas=`` makes them known.
+        """
         return pa.Table.from_batches([self._gathered()])
 
     def _gathered(self) -> pa.RecordBatch:
@@ -139,11 +163,20 @@ class Result:
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns of the result rows, as an Arrow schema."""
         return self._gathered().schema
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """The result rows as a pandas DataFrame."""
+        """The result rows as a pandas DataFrame. Needs pandas: ``pip install 'watersmeet[pandas]'``."""
+        need("to_pandas()", "pandas", "pandas", "; or take the rows with to_arrow()")
         return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The result rows as a polars DataFrame. Needs polars: ``pip install 'watersmeet[polars]'``."""
+        need("to_polars()", "polars", "polars", "; or take the rows with to_arrow()")
+        import polars
+
+        return polars.DataFrame(self)

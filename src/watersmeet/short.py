@@ -43,6 +43,8 @@ class Core(Protocol):
     chains: list[Chain]
     habits: list[Habits]
 
+    def write_down(self) -> None: ...
+
     def insert(self, k: int, block: Block) -> None: ...
 
 
@@ -79,8 +81,9 @@ class ShortWay:
         n = self._probe(core, 1 - k, lo, hi)
         if n > ROOM:
             return None
+        core.write_down()
         payload.append(batch if len(payload.columns) == batch.num_columns else batch.select(payload.columns))
-        arrivals.counts[k] += keys.size
+        arrivals.count(k, keys.size)
         self._store(core, k, keys, rows, first)
         if core.habits[k].batch != keys.size or core.habits[1 - k].probes != keys.size:
             core.habits[k].learn("batch", keys.size)

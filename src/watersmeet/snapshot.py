@@ -15,9 +15,8 @@ from watersmeet.core import JoinCore
 from watersmeet.index.base import Index
 from watersmeet.index.grid import Grid
 from watersmeet.prepare import bare_block
-
-DONE = "__done"  # the column of flags in a saved state
-EXTRA = "__extra_"  # beginning of the names of further columns that are not the user's
+from watersmeet.schema import DONE as DONE
+from watersmeet.schema import EXTRA as EXTRA
 
 
 def snapshot(core: JoinCore) -> dict[str, Any]:
@@ -26,7 +25,7 @@ def snapshot(core: JoinCore) -> dict[str, Any]:
         "counts": core.arrivals.counts.tolist(),
         "clock": core.arrivals.clock.tolist(),
         "subwindows": [[[sub.base, sub.end] for sub in chain.subwindows] for chain in core.chains],
-        "replans": core.replans,
+        "replans": list(core.replans),
         "shares": {} if core.plan is None else core.plan.selectivity,
         "extra": core.extra_numbers(),
     }

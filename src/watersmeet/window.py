@@ -5,8 +5,10 @@ Windows are frozen values, checked when they are made; whether a duration fits i
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from difflib import get_close_matches
 from fractions import Fraction
 
 from watersmeet.errors import OptionError
@@ -59,15 +61,20 @@ class Rows:
 
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
-            raise OptionError(f"Rows(n) must be a whole number of at least 1; got {self.n!r}")
+            timed = isinstance(self.n, timedelta) or (isinstance(self.n, str) and _DURATION.fullmatch(self.n))
+            hint = f"; for a time say Range({self.n!r}, time=...)" if timed else ""
+            raise OptionError(f"Rows(n) must be a whole number of at least 1; got {self.n!r}{hint}")
 
 
 @dataclass(frozen=True)
 class Range:
     """Rows whose time is at most ``duration`` before that of the other stream's row.
 
-    ``time`` names the time column: a timestamp, date, duration or number. ``lateness`` says how long to wait for rows out of order;
-    a row more than that behind the slowest stream's newest row is late. For a numeric time column both are numbers.
+    - ``duration``: a text with a unit ("10 s", "15 min"; ns, us, ms, s, min, h, d, w), a timedelta, or, for a numeric time
+      column, a number.
+    - ``time``: the name of the stream's time column: a timestamp, date, duration or number. Default "ts".
+    - ``lateness``: how long to wait for rows out of order, like ``duration``. A row more than that behind the slowest
+      stream's newest row is late: it is handed back, not joined. Default 0.
 
     >>> Range("15 min", time="ts", lateness="5 s")
     Range(duration='15 min', time='ts', lateness='5 s')
@@ -90,3 +97,60 @@ class Unbounded:
 
 
 Window = Rows | Range | Unbounded
+
+
+def named_windows(
+    windows: Mapping[str, Window] | None, streams: Mapping[str, Window], options: Sequence[str]
+) -> dict[str, Window]:
+    """The two streams' windows by name, from ``windows=`` or from keywords; ``options`` are the names that are no streams."""
+    if windows is not None and not isinstance(windows, Mapping):
+        raise OptionError(
+            f"windows= must be a dict from stream to window, such as {{'r': Rows(1000), 's': Rows(1000)}}; got {windows!r}"
+        )
+    named = {**(windows or {}), **streams}
+    if windows and streams:
+        raise OptionError(
+            "windows are given by windows= or by one keyword per stream; got both"
+            f" ({', '.join(windows)}; {', '.join(streams)}); use one of them"
+        )
+    wrong = [name for name, window in named.items() if not isinstance(window, Window)]
+    if not windows:
+        _refuse_typos(wrong, len(named), options)
+    if wrong and len(named) <= 2:
+        name = wrong[0]
+        raise OptionError(
+            f"the window of stream {name!r} must be Rows(n), Range(duration, time=...) or Unbounded(); "
+            f"got {_shown(named[name])}{_instead(name, named[name])}"
+        )
+    if len(named) != 2:
+        raise OptionError(
+            f"a StreamJoin must have two streams, each with its window, such as r=Rows(1000), s=Rows(1000); got {len(named)}: "
+            f"{', '.join(named) or 'none'}"
+        )
+    return named
+
+
+def _refuse_typos(wrong: Sequence[str], given: int, options: Sequence[str]) -> None:
+    """A keyword that is no window is an option's misspelt name, if both streams are there or the name is that near."""
+    for name in wrong:
+        near = get_close_matches(name, options, 1, 0.75)
+        if given - len(wrong) >= 2 or (near and given != 2):
+            hint = f"did you mean {near[0]!r}?" if near else f"its options are {', '.join(options)}"
+            raise OptionError(f"StreamJoin has no option {name!r}; {hint}")
+
+
+def _shown(window: object) -> str:
+    return f"the class {window.__name__}" if isinstance(window, type) else repr(window)
+
+
+def _instead(stream: str, window: object) -> str:
+    """What was meant by a value that is no window, where it can be guessed."""
+    if isinstance(window, int) and not isinstance(window, bool) and window > 0:
+        return f"; for its last {window:,} rows say {stream}=Rows({window})"
+    if isinstance(window, timedelta) or (isinstance(window, str) and _DURATION.fullmatch(window)):
+        return (
+            f"; for that much time say {stream}=Range({window!r}, time=...), with the name of its time column"
+        )
+    if window is None or window is Unbounded or str(window).lower() == "unbounded":
+        return f"; for all its rows say {stream}=Unbounded()"
+    return ""

@@ -5,6 +5,8 @@ that stops at its ends. Every pair of every condition is compared. The other dif
 are not drawn; it says which those are.
 """
 
+# ruff: noqa: RUF005
+
 from __future__ import annotations
 
 import datetime as dt

@@ -1,5 +1,6 @@
 """The Spark benchmark's bookkeeping: what is run, what must agree, what counts as reached. No session is needed."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from watersmeet.spark.bench import run as bench
-from watersmeet.spark.bench.report import Run, Runs, disagreements, plot, targets, write_json
+from watersmeet.spark.bench.report import Run, Runs, disagreements, plot, print_run, targets, write_json
 from watersmeet.spark.bench.schedule import SMALL, Scale, settings
 from watersmeet.spark.bench.systems import SYSTEMS, Setting, seconds_held
 
@@ -121,6 +122,17 @@ def test_a_failure_of_ours_or_a_wrong_count_fails_the_run(monkeypatch: pytest.Mo
     early = made("equality", 0.1)
     early.batches[3]["count"] = 12
     assert not outcome(equality=early)
+
+
+def test_brackets_in_a_problem_are_shown() -> None:
+    """As in pip install 'watersmeet[spark]', or a type like timestamp[us]."""
+    problem = "got timestamp[us]; do: pip install 'watersmeet[spark]'"
+    run = Run("band", [], problem=problem)
+    out = io.StringIO()
+    console = Console(width=200, file=out)
+    console.print(bench._line(run, SCALE))
+    print_run({"band": run}, SCALE, [], [problem], {"seconds": 1, "load_before": 0, "cores": 1}, console)
+    assert out.getvalue().count(problem) == 2
 
 
 def test_plot_and_json_take_a_run_that_has_nothing(tmp_path: Path) -> None:

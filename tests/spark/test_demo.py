@@ -1,5 +1,6 @@
 """The demo's own check is right: late rows and pairs as brute force finds them. And the demo runs."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
+from watersmeet.demo import run_demo
 from watersmeet.spark import demo
 
 
@@ -60,6 +63,12 @@ def test_the_check_sees_a_missing_an_extra_and_a_doubled_pair() -> None:
         assert not demo.check(wrong, batches, rows)[0]
 
 
+def test_a_heading_has_a_line_of_its_own_where_the_output_is_no_terminal() -> None:
+    out = io.StringIO()
+    assert run_demo(0.2, console=Console(file=out, width=120))
+    assert "Some results of the last push" in [line.strip() for line in out.getvalue().splitlines()]
+
+
 @pytest.mark.slow
 def test_the_demo_agrees_and_draws(tmp_path: Path) -> None:
     """In a process of its own, as it stops its session."""
@@ -68,4 +77,6 @@ def test_the_demo_agrees_and_draws(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Stream-stream join without equality predicate is not supported" in done.stdout
     assert "recomputed with NumPy: agrees" in done.stdout
+    assert "Some results" in [line.strip() for line in done.stdout.splitlines()]
+    assert "Traceback" not in done.stderr
     assert (tmp_path / "demo.png").stat().st_size > 10_000

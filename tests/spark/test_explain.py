@@ -84,3 +84,11 @@ def test_no_stream_is_at_home_where_rows_have_one_place() -> None:
 def test_only_the_result_of_a_stream_join_can_be_explained() -> None:
     with pytest.raises(OptionError, match="must get what stream_join returned"):
         explain(SimpleNamespace())
+
+
+def test_it_says_how_late_the_results_times_come() -> None:
+    """For whoever sets a watermark on them: windows of 20, a lateness of 5."""
+    shown = explained("r.x = s.x", how="left", select="r.ts, s.ts AS other, GREATEST(r.ts, s.ts) AS last")
+    assert "  time ts    comes at most 45 behind the largest so far" in shown
+    assert "  time other which is NULL in rows of 'r' that have found nobody" in shown
+    assert "  time last  comes at most 45 behind the largest so far" in shown

@@ -2,6 +2,7 @@
 
 import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,12 +10,13 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+import watersmeet as wm
 from harness import examples, script, window
 from spark.batch_oracle import BatchOracle, arranged
 from spark.runner import Runner
 from strategies import HOWS, Run, batch, runs
 from watersmeet.condition import Condition
-from watersmeet.errors import OptionError
+from watersmeet.errors import DataError, OptionError
 from watersmeet.outer import join_type
 from watersmeet.spark.spec import JoinSpec
 from watersmeet.spark.spread import choose_spread
@@ -71,7 +73,9 @@ def check(
         )
         for number, push in enumerate(run.pushes):
             rows = {side: [row for stream, row in push if stream == side] for side in "rs"}
-            pairs, late = oracle.batch(arranged(push, order is not None))
+            timed = [event for event in push if event[1]["ts"] is not None]
+            pairs, late = oracle.batch(arranged(timed, order is not None))
+            late += [event for event in push if event[1]["ts"] is None]
             found = runner.batch(number, [parts(rows[side], run, side, partitions) for side in "rs"])
             got = sorted(((row["rid"], row["sid"]) for row in found if row["late"] is None), key=repr)
             assert got == oracle.ids(pairs), f"batch {number}"
@@ -83,11 +87,22 @@ def check(
                     runner.restart(**change)
 
 
+def with_nulls(run: Run, every: int) -> Run:
+    """One row in ``every`` of a stream with a time window has no time: it is late, whenever it comes."""
+
+    def blank(event: Any) -> Any:
+        stream, row = event
+        timed = (run.r if stream == "r" else run.s)[0] == "range"
+        return (stream, {**row, "ts": None}) if timed and every and row["id"] % every == every - 1 else event
+
+    return replace(run, pushes=tuple(tuple(map(blank, push)) for push in run.pushes))
+
+
 @st.composite
 def cases(draw: st.DrawFn, how: str) -> tuple[Run, str, int, str | None, int]:
     run = draw(runs(how=how))
     return (
-        run,
+        with_nulls(run, draw(st.sampled_from([0, 1, 2, 5]))),
         draw(st.sampled_from(["auto", "hash", "range", "broadcast"])),
         draw(st.integers(1, 4)),
         draw(st.sampled_from([None, None, "ts"])),
@@ -108,3 +123,66 @@ def test_every_batch_gives_what_the_oracle_says(how: str, data: st.DataObject) -
 def test_a_restart_or_other_cores_change_nothing(how: str, data: st.DataObject) -> None:
     change = st.one_of(st.none(), st.just({}), st.builds(lambda n: {"cores": n}, st.integers(1, 4)))
     check(*data.draw(cases(how)), restarts=data.draw(st.lists(change, min_size=1, max_size=3)))
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.timestamp("us", "UTC")])
+def test_a_row_without_a_time_is_late_and_moves_no_clock(tmp_path: Path, kind: pa.DataType) -> None:
+    schema = pa.schema([("id", pa.int64()), ("ts", kind), ("x", pa.int64())])
+    length = 5 if kind == pa.float64() else "5 us"
+    window = wm.Range(length, time="ts", lateness=length)
+    spec = JoinSpec(
+        "r.x = s.x", ("r", "s"), (window, window), (schema, schema), select="r.id AS rid, s.id AS sid", late="late", cores=2,
+        state=str(tmp_path), instance=str(tmp_path),
+    )  # fmt: skip
+    runner = Runner(spec)
+
+    def rows(ids: list[int], times: list[Any]) -> list[pa.RecordBatch]:
+        columns = [pa.array(ids), pa.array(times, pa.float64()), pa.array([0] * len(ids))]
+        columns[1] = columns[1] if kind == pa.float64() else columns[1].cast(pa.int64()).cast(kind)
+        return [pa.RecordBatch.from_arrays(columns, schema=schema)]
+
+    nan = float("nan") if kind == pa.float64() else None
+    found = runner.batch(
+        0, [rows([0, 1], [None, nan]), rows([0], [None])]
+    )  # nobody has a time: nothing begins
+    assert sorted((row["late"], row["rid"], row["sid"]) for row in found) == [
+        ("r", 0, None),
+        ("r", 1, None),
+        ("s", None, 0),
+    ]
+    assert (runner.figures[0]["late_r"], runner.figures[0]["late_s"]) == (2, 1)
+    assert "watermark" not in runner.figures[0]
+    found = runner.batch(1, [rows([2, 3], [100, nan]), rows([1], [103])])
+    assert sorted(((row["late"], row["rid"], row["sid"]) for row in found), key=repr) == [
+        ("r", 3, None),
+        (None, 2, 1),
+    ]
+    assert runner.figures[1]["watermark"] == 2 * 95  # of two cores, added up
+
+
+def test_a_batch_dataframe_with_a_null_time_is_refused_or_hands_it_out(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("x", pa.int64())])
+    window = wm.Range(5, time="ts")
+    spec = JoinSpec(
+        "r.x = s.x", ("r", "s"), (window, window), (schema, schema), "left", "r.id AS rid, s.id AS sid", streaming=False,
+    )  # fmt: skip
+    sides = [
+        [
+            pa.RecordBatch.from_pylist(
+                [{"id": i, "ts": ts, "x": 0} for i, ts in enumerate(times)], schema=schema
+            )
+        ]
+        for times in ([1, None, 2], [3])
+    ]
+    with pytest.raises(DataError) as told:
+        Runner(spec).batch(None, sides)
+    assert str(told.value) == (
+        "the time column 'ts' of 'r' must hold a time in every row of a batch DataFrame; got NULL (or NaN) in 1 of 3 rows; do: "
+        "r=r.where('ts IS NOT NULL'), or late='refused', which hands such rows out"
+    )
+    found = Runner(replace(spec, late="late")).batch(None, sides)
+    assert sorted(((row["rid"], row["sid"], row["late"]) for row in found), key=repr) == [
+        (0, 0, None),
+        (1, None, "r"),
+        (2, 0, None),
+    ]

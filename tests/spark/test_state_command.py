@@ -11,6 +11,7 @@ import pytest
 import watersmeet as wm
 from spark import simple
 from spark.runner import Runner
+from watersmeet.errors import OptionError
 from watersmeet.spark import runs
 from watersmeet.spark.state_command import lines, report
 
@@ -36,7 +37,7 @@ def driven(folder: Path, batches: int, **options: Any) -> Runner:
 def test_the_listing_says_what_is_there(tmp_path: Path) -> None:
     runner = driven(tmp_path, 5)
     shown = list(lines(report(str(tmp_path))))
-    assert shown[:2] == ["query query, join join", "  r.x = s.x  (inner)"]
+    assert shown[:2] == [f"query query, join join in {tmp_path}", "  r.x = s.x  (inner)"]
     totals = [0, 0]
     for core in (0, 1):
         found = LINE.fullmatch(shown[2 + core])
@@ -147,4 +148,38 @@ def test_every_section_is_verified_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_join_may_have_a_dot_in_its_name(tmp_path: Path) -> None:
     driven(tmp_path, 1, name="trades.quotes")
-    assert next(lines(report(str(tmp_path)))) == "query query, join trades.quotes"
+    assert next(lines(report(str(tmp_path)))) == f"query query, join trades.quotes in {tmp_path}"
+
+
+def checkpoint(folder: Path, query: str) -> Path:
+    """As Spark writes it."""
+    for name in ("offsets", "commits", "sources/0"):
+        (folder / name).mkdir(parents=True)
+    (folder / "metadata").write_text(json.dumps({"id": query}))
+    return folder
+
+
+def test_the_checkpoint_of_a_query_leads_to_its_state(tmp_path: Path) -> None:
+    """Only that query's, wherever the state lies beside the checkpoint."""
+    for state in (tmp_path / "state", tmp_path / "checkpoints" / "_watersmeet"):
+        for query in ("one", "two"):
+            Runner(simple.spec(state, name=state.name), query=f"{query}-{state.name}").batch(
+                0, simple.both(0)
+            )
+    for state in ("state", "_watersmeet"):
+        given = checkpoint(tmp_path / "checkpoints" / state, f"one-{state}")
+        cores = report(str(given))
+        assert {(core.query, core.name) for core in cores} == {(f"one-{state}", state)}
+        place = {"state": tmp_path / "state", "_watersmeet": tmp_path / "checkpoints" / "_watersmeet"}[state]
+        assert next(lines(cores)) == f"query one-{state}, join {state} in {place}"
+
+
+def test_a_checkpoint_whose_state_lies_elsewhere_says_what_to_look_for(tmp_path: Path) -> None:
+    given = checkpoint(tmp_path / "a" / "b", "0f1e")
+    with pytest.raises(OptionError) as told:
+        report(str(given))
+    assert (
+        f"got {given}, which is the checkpoint of query 0f1e; its state is in a folder of that name, in the state= of its"
+        in str(told.value)
+    )
+    assert str(told.value).endswith("do: watersmeet state THAT_FOLDER/0f1e")

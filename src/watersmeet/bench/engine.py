@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from watersmeet.bench.cases import PEERS, Case, Outcome, Plan, cases, short
@@ -34,10 +35,15 @@ def bench_engine(
     plan, outcome, begin = Plan.of(quick, cores), Outcome(), time.perf_counter()
     about = machine(cores)
     console.print(
-        f"[bold]watersmeet bench engine[/] {'--quick' if quick else ''} on {about['cpu']}, {cores} cores"
+        f"[bold]watersmeet bench engine[/] {'--quick' if quick else ''} on {escape(about['cpu'])}, {cores} cores"
     )
     work = [*_others(plan), *cases(plan)]
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=len(work))
         for case in work:
@@ -48,11 +54,12 @@ def bench_engine(
     print_report(outcome, about, console)
     if json is not None:
         write_json(outcome, about, json)
-        console.print(f"all figures: {json}")
+        console.print(f"all figures: {json}", markup=False, highlight=False, soft_wrap=True)
     if plots is not None:
         from watersmeet.bench.plots import write_plots
 
-        console.print(f"plots: {', '.join(str(path) for path in write_plots(outcome, plots))}")
+        files = ", ".join(str(path) for path in write_plots(outcome, plots))
+        console.print(f"plots: {files}", markup=False, highlight=False, soft_wrap=True)
     return not any(problem.startswith("ours") for problem in outcome.problems)
 
 
@@ -62,10 +69,12 @@ def _run_case(case: Case, plan: Plan, outcome: Outcome, console: Console) -> Non
         found = case.measure(plan, outcome)
     except Exception as error:  # a failed case must not lose the others' results
         outcome.problems.append(f"{whose}: {case.title}: {type(error).__name__}: {error}")
-        console.print(f"[red]{case.title}: {type(error).__name__}: {error}[/]", highlight=False)
+        console.print(
+            f"{case.title}: {type(error).__name__}: {error}", style="red", markup=False, highlight=False
+        )
         return
     if isinstance(found, str):
-        console.print(f"{case.title}: {found}", highlight=False)
+        console.print(f"{case.title}: {found}", markup=False, highlight=False)
         return
     wrong = [point for point in found if point.verified is False]
     for point in wrong:

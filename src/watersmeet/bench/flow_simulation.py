@@ -177,7 +177,7 @@ def arrivals(
     order: Order | None,
 ) -> Iterator[tuple[float, Sending]]:
     turns = np.tile(np.array([0, 1], np.uint8), rows)
-    for number, load in enumerate(Cutter(1).interleaved(shares, turns, (BOTTOM, BOTTOM), order)):
+    for number, load in enumerate(Cutter(1).interleaved(0, shares, turns, (BOTTOM, BOTTOM), order)):
         load.entered = number * period
         loads.append(load)
         yield load.entered, flow.send(load)

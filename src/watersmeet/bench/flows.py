@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from watersmeet.bench.flow_cases import FlowCase, FlowOutcome, FlowPlan, calibration, flow_cases, simulations
@@ -33,9 +34,14 @@ def bench_flows(
     plan = plan or FlowPlan.of(quick, cores)
     outcome, begin, about = FlowOutcome(), time.perf_counter(), machine(cores)
     console.print(
-        f"[bold]watersmeet bench flows[/] {'--quick' if quick else ''} on {about['cpu']}, {cores} cores"
+        f"[bold]watersmeet bench flows[/] {'--quick' if quick else ''} on {escape(about['cpu'])}, {cores} cores"
     )
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=1)
 
@@ -52,11 +58,12 @@ def bench_flows(
     print_flows(outcome, about, console)
     if json is not None:
         write_flows(outcome, about, json)
-        console.print(f"all figures: {json}")
+        console.print(f"all figures: {json}", markup=False, highlight=False, soft_wrap=True)
     if plots is not None:
         from watersmeet.bench.flow_plots import write_flow_plots
 
-        console.print(f"plots: {', '.join(str(path) for path in write_flow_plots(outcome, plots))}")
+        files = ", ".join(str(path) for path in write_flow_plots(outcome, plots))
+        console.print(f"plots: {files}", markup=False, highlight=False, soft_wrap=True)
     return not outcome.problems
 
 
@@ -66,7 +73,7 @@ def run_case(case: FlowCase, outcome: FlowOutcome, console: Console) -> None:
         found = isolated("flow_case", json_text.dumps(case.wanted), timeout=case.timeout)
     except Exception as error:  # a failed case must not lose the others' results
         outcome.problems.append(f"{case.title}: {type(error).__name__}: {error}")
-        console.print(f"[red]{case.title}: {type(error).__name__}[/]", highlight=False)
+        console.print(f"{case.title}: {type(error).__name__}", style="red", markup=False, highlight=False)
         return
     if "costs" in found:
         outcome.costs, outcome.rate = found["costs"], found["rate"]

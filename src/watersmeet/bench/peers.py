@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet.bench.feed import STREAMS, Push
 from watersmeet.bench.workloads import Workload
-from watersmeet.errors import OptionError
+from watersmeet.extras import need
 
 if TYPE_CHECKING:
     import polars as pl
@@ -173,10 +173,5 @@ class Polars(_BatchPeer):
 def _import(name: str) -> Any:
     import importlib
 
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise OptionError(
-            f"the benchmark's peers must be installed; got no module {name!r}; "
-            "do: pip install 'watersmeet[bench]'"
-        ) from error
+    need("the benchmark's peers", name, "bench")
+    return importlib.import_module(name)

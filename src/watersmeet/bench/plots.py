@@ -14,7 +14,7 @@ import pyarrow as pa
 from watersmeet.bench.cases import Outcome, short
 from watersmeet.bench.measure import Point
 from watersmeet.bench.targets import MILLION, find
-from watersmeet.errors import OptionError
+from watersmeet.extras import need
 
 COLOURS = {
     "auto": "#222222", "bi_sort": "#1b7fbd", "rap_table": "#e07b28", "wib_tree": "#3c9a4e", "hash": "#8b5fbf",
@@ -24,12 +24,9 @@ COLOURS = {
 
 def pyplot() -> Any:
     """Matplotlib without a screen; a clear error where it is not installed."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise OptionError(
-            "plots must have matplotlib; got none; do: pip install 'watersmeet[plot]'"
-        ) from error
+    need("plots", "matplotlib", "plot")
+    import matplotlib
+
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -65,7 +65,7 @@ def print_report(outcome: Outcome, about: dict[str, Any], console: Console) -> N
     _print_start(outcome, console)
     print_targets(targets(outcome), about, "rates and ratios", console)
     for problem in outcome.problems:
-        console.print(f"[red]{problem}[/]", highlight=False)
+        console.print(problem, style="red", markup=False, highlight=False)
     console.print(f"{len(outcome.points)} points in {about['seconds']} s, {_recounted(outcome)}")
 
 

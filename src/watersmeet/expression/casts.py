@@ -216,9 +216,10 @@ def _to_text(value: pa.Array) -> pa.Array:
 
 def float_text(item: float | np.float32) -> str:
     """A float as Java writes it: the shortest digits that read back, with an exponent below 0.001 and from 10**7 on."""
+    size = abs(float(item))
     if not np.isfinite(item):
         return "NaN" if item != item else ("Infinity" if item > 0 else "-Infinity")
-    if item == 0 or 1e-3 <= abs(item) < 1e7:
+    if item == 0 or 1e-3 <= size < 1e7:
         return np.format_float_positional(item, unique=True, trim="0")
     digits = np.format_float_scientific(item, unique=True, trim="0", exp_digits=1, min_digits=1)
     return digits.replace("e+", "E").replace("e", "E")

@@ -34,6 +34,7 @@ class Select:
     def __init__(self, text: str = "*") -> None:
         self.text = text
         self._items = parse_select(text)
+        self.names: set[str] = set().union(*(item.names() for item in self._items))
         self._source = Source(text, "select list")
 
     def check_streams(self, streams: Sequence[str]) -> None:

@@ -79,3 +79,8 @@ class Syntax:
     args: tuple[Syntax, ...]
     value: Any
     span: Span
+
+    def names(self) -> set[str]:
+        """The column names in it, in lower case and whatever their stream; ``*`` for a star."""
+        own = {"*"} if self.op == "star" else {self.value[1].lower()} if self.op == "column" else set()
+        return own.union(*(arg.names() for arg in self.args))

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
+from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.window import nanoseconds
 
+_COLLECTED = Attributes("rows", "_pushes", "_since")
 Batches = Sequence[pa.RecordBatch | None]
 
 
@@ -48,6 +50,10 @@ class Collector:
             self._since = self.clock()
         self._pushes.append((list(batches), order))
         self.rows += order.size
+
+    def keep_in(self, before: Savepoint) -> None:
+        before.keep(self, _COLLECTED)
+        before.keep_length(self._pushes)
 
     def left(self) -> float | None:
         """Seconds until the first row has waited long enough; None: nobody waits."""

@@ -1,13 +1,16 @@
 """A flow whose pushes are collected until there are enough rows, or the first has waited long enough."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from watersmeet.core import Outcome
-from watersmeet.errors import StateError
+from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.collect import Batches, Collector, collecting_time
 from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.savepoint import Savepoint
+from watersmeet.flow.threads import CLOSED
 from watersmeet.matches import Matches
 
 
@@ -27,16 +30,19 @@ class CollectingCore(FlowCore):
         for k, batch in enumerate(batches):
             self.times(k, batch)  # a time that cannot be used is refused by the push that brings it
         some = any(batch is not None and batch.num_rows for batch in batches)
+        nothing = Outcome(Matches(), {}, self.chunks())
         if some:
             collector.add(batches, order, first)
-            if not collector.due():
-                with self.lock:
-                    self.start()
-                if self.streaming:
-                    self.runner.wake()  # who takes results from there must know when the time is up
-                return Outcome(Matches(), {}, self.chunks())
         try:
-            return self._let_through()
+            if not some or collector.due():
+                return self._let_through()
+            with self.lock:
+                if self.closed:
+                    raise StateError(CLOSED)
+                self.start()
+            if self.streaming:
+                self.runner.wake()  # who takes results from there must know when the time is up
+            return nothing
         except BaseException:
             if some:
                 collector.take_back()
@@ -48,6 +54,11 @@ class CollectingCore(FlowCore):
         self.collector.clear()
         return outcome
 
+    def savepoint(self) -> Savepoint:
+        before = super().savepoint()
+        self.collector.keep_in(before)
+        return before
+
     def flush_if_due(self) -> None:
         """Let rows through that have been collected for long enough.
 
@@ -58,7 +69,7 @@ class CollectingCore(FlowCore):
         if self.pushing.acquire(blocking=False):  # else somebody pushes, and lets them through
             try:
                 if self.collector.due() and not self.pending and not self.closed:
-                    late = self._let_through().late
+                    late = self.all_or_nothing(self._standing(), self._let_through).late
                     if late:
                         self.asides.append(Outcome(Matches(), late, self.chunks()))
             finally:
@@ -68,12 +79,15 @@ class CollectingCore(FlowCore):
         left = self.collector.left()
         return longest if left is None else min(longest, left)
 
-    def finish(self) -> Outcome:
-        collected = None
-        with self.pushing:
-            if self.collector.rows:
-                collected = self._let_through()
-        outcome = super().finish()
+    def advance_through(self, latest: Sequence[int | None]) -> Outcome:
+        """What was collected came before."""
+        collected = self._let_through() if self.collector.rows else None
+        outcome = super().advance_through(latest)
+        return outcome if collected is None else _one_after_the_other(collected, outcome)
+
+    def finish_through(self) -> Outcome:
+        collected = self._let_through() if self.collector.rows else None
+        outcome = super().finish_through()
         return outcome if collected is None else _one_after_the_other(collected, outcome)
 
     def settled(self) -> None:
@@ -84,6 +98,13 @@ class CollectingCore(FlowCore):
                 "rows, which lets them through and gives their results, then save"
             )
         super().settled()
+
+    def restore(self, savepoint: Savepoint, newest: int, error: BaseException) -> None:
+        super().restore(savepoint, newest, error)
+        if isinstance(
+            error, CoreFailed
+        ):  # who pushes is told from which rows on: those that were collected too
+            self.collector.clear()
 
     def go_back(self) -> None:
         self.collector.clear()  # what was collected came after what is undone

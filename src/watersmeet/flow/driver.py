@@ -4,12 +4,14 @@ Rows are the state, here too: the ledger has them, and what the cores hold can b
 undone, a new plan gets new cores, and saving needs no core at all.
 """
 
+import sys
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,12 +23,14 @@ from watersmeet.core import Outcome, Pushed
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.base import Flow
 from watersmeet.flow.catalog import flow_class, make_flow
+from watersmeet.flow.core import Core
 from watersmeet.flow.ledger import Gathered, Ledger, Pending
 from watersmeet.flow.load import Bounded, Cutter, Load
 from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.options import FlowOptions
 from watersmeet.flow.order import Order
-from watersmeet.flow.threads import Threads
+from watersmeet.flow.savepoint import Attributes, Savepoint
+from watersmeet.flow.threads import CLOSED, Threads
 from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
 from watersmeet.matches import Matches
@@ -35,6 +39,9 @@ from watersmeet.prepare import read_columns
 from watersmeet.probing import Residual
 from watersmeet.window import Window
 
+Admitted = tuple[list[Pushed | None], np.ndarray, np.ndarray]  # rows, and counts and clock with them
+Standing = tuple[Savepoint, int, bool]  # the state, the newest push, and whether somebody else takes results
+_ENDED, _TUNED = Attributes("finished", "final_mark"), Attributes("step", "_good")
 _MET = Validity(0, 0)  # of rows that have met everything there was: as probes they see nothing
 
 
@@ -63,7 +70,8 @@ class FlowCore(Ledger):
         self.runner: Any = None
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self.pushing = threading.Lock()  # one push at a time
+        # One push at a time, as a whole; held while the queues are full. Nothing that a consumer does, and not close(), waits for it.
+        self.pushing = threading.RLock()
         super().__init__(streams, windows, how, index, mode, size, self.kind.prompt)
         self.tuner = options.tuner
         self.cores = options.cores
@@ -93,12 +101,12 @@ class FlowCore(Ledger):
     def start(self) -> None:
         """Build the network from the stored rows, unless it is there."""
         if self.runner is None:
-            self.flow = self._build()
-            runner = self.runner_class(self.flow.network, self.options.on_core_failure == "continue")
+            flow = self._build()
+            runner = self.runner_class(flow.network, self.options.on_core_failure == "continue")
             if self.streaming:
                 runner.set_apart()
-            self.runner = runner
             self.changed.notify_all()
+            self.flow, self.runner = flow, runner
 
     def _build(self) -> Flow:
         assert self.plan is not None
@@ -148,11 +156,16 @@ class FlowCore(Ledger):
         """End the network; what it holds can be built again."""
         runner, self.runner, self.flow = self.runner, None, None
         if runner is not None:
-            runner.close()
+            try:
+                runner.close()
+            except BaseException:  # nobody else knows of its threads any more
+                runner.close()
+                raise
 
     def close(self) -> None:
-        """End for good; pushes on their way are undone. Always returns."""
-        self.closed = True
+        """End for good; pushes on their way are undone. Always returns: nobody who waits holds the lock."""
+        with self.lock:  # a push sees it before it builds a network, or has built one that is ended here
+            self.closed = True
         self.go_back()
 
     def __del__(self) -> None:
@@ -169,37 +182,164 @@ class FlowCore(Ledger):
         visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
     ) -> Outcome:
         assert not visiting  # cores that do not store all rows are the flow's own business
+        return self._in_turn(partial(self.push_through, batches, order, first))
+
+    def advance(self, latest: Sequence[int | None]) -> Outcome:
+        return self._in_turn(partial(self.advance_through, latest))
+
+    def _in_turn(self, act: Callable[[], Outcome]) -> Outcome:
+        """Let rows arrive, or a clock move: one thread at a time, all or nothing, and until ``commit`` it can be taken back."""
         with self.pushing:
+            self.mend()
+            if self.finished or self.final_mark is not None:
+                raise StateError(
+                    "the join must not be finished to be pushed to; got a push after finish(); make a new StreamJoin"
+                )
             if self.closed:
                 raise StateError(
                     "the join must be open to be pushed to; got a push after close(); make a new StreamJoin"
                 )
-            outcome = self.push_through(batches, order, first)
-            self._replan()
-            return outcome
+            if self.streaming:  # results leave later, so that the end of a push is no time to change the plan
+                self._replan_or_not()
+            self._before = before = self._standing()
+            return self.all_or_nothing(before, act)
+
+    # ---- all or nothing -----------------------------------------------------------------------------------------
+
+    def _standing(self) -> Standing:
+        with self.lock:
+            return self.savepoint(), self.mark, self.streaming
+
+    def all_or_nothing(self, before: Standing, act: Callable[[], Outcome]) -> Outcome:
+        """Do something that changes the state, by who has the right to push. If it fails at any step, it is undone."""
+        try:
+            return act()
+        except BaseException as error:
+            self._undo(before, error)
+            raise
+
+    def commit(self) -> None:
+        self._before = None
+
+    def take_back(self) -> None:
+        """The caller of the last push has failed before it said ``commit``."""
+        if self._before is not None:
+            savepoint, mark, apart = self._before
+            self._undo((savepoint, mark, apart), sys.exception() or StateError("the push was taken back"))
+
+    def mend(self) -> None:
+        """Should an undo have been interrupted itself, it is repeated."""
+        if self._before is not None:
+            self.take_back()
+
+    def _undo(self, before: Standing, error: BaseException) -> None:
+        savepoint, newest, apart = before
+        if not apart:
+            self.restore(savepoint, newest, error)
+        elif self.mark != newest:
+            self.give_up(error)
+        self._before = None
+
+    def restore(self, savepoint: Savepoint, newest: int, error: BaseException) -> None:
+        """Nothing else was on its way: all is as before. Cores that have seen the rows are made anew when they are next needed."""
+        runner = self.runner
+        with self.lock:
+            if self.mark != newest:
+                self.runner = self.flow = None
+            self.pending.clear()
+            savepoint.restore()
+        if self.runner is None and runner is not None:
+            runner.close()
+        self._tell_where(error)
+
+    # ---- through the network ------------------------------------------------------------------------------------
 
     def push_through(
         self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int
     ) -> Outcome:
         """A push, by who has the right to push."""
+        return self._through(partial(self._admitted, batches, order, first), order, first)
+
+    def advance_through(self, latest: Sequence[int | None]) -> Outcome:
+        """A push without rows, after which a clock stands later."""
+        return self._through(partial(self._moved, latest), None, 0)
+
+    def _through(self, admit: Callable[[], Admitted], order: np.ndarray | None, first: int) -> Outcome:
+        """Write down what is let in, send it through the network and, unless somebody else takes the results, wait for them."""
         if self.sights is not None:  # rows can be put back where they were only while nothing moves
             self.wait_until_idle()
         if self.runner is not None and self.runner.lost:
             self.wait_until_idle()
-            self._without_lost()
+            self._without_lost(self.runner)
         with self.lock:
-            pushed, counts, clock = self._admitted(batches, order, first)
+            if self.closed:
+                raise StateError(CLOSED)
+            pushed, counts, clock = admit()
             late = {
                 k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None
             }
             if order is not None:
                 order = _without_late(order, pushed)
-            pending = self.enter(pushed, counts, clock)
-        return self._through(pending, order, first, late)
+            pending = self._entered(pushed, counts, clock)
+            flow, runner = self.flow, self.runner
+            loads = iter(()) if flow is None else self._loads(pending, order, first)
+        if flow is not None and self.streaming:
+            outcome = Outcome(Matches(), late, self.chunks())
+            self._send(flow, runner, loads, pending)
+            runner.settle_feed()
+            return outcome
+        gathered = Gathered()
+        oldest, missing = (0, 0), {}
+        if flow is not None:
+            self._send(flow, runner, loads, pending)
+            oldest = self._gather_until(runner, pending.mark, gathered)
+            missing = self.missing_rows()
+            self._without_lost(runner)
+        elif self.order is not None:
+            gathered.add_alone(self.streams, self.order, pending)
+        with self.lock:
+            if pending not in self.pending:
+                raise StateError(CLOSED)
+            outcome = self.outcome(gathered, late)
+            outcome.missing = missing
+            self.end_of_push(pending, oldest, outcome.matches)
+            self.pending.remove(pending)
+            if self.streaming:
+                return self._set_aside(outcome)
+            self._replan()
+        return outcome
+
+    def _entered(self, pushed: list[Pushed | None], counts: np.ndarray, clock: np.ndarray) -> Pending:
+        """Rows are written down, or nothing is."""
+        if not self.streaming:  # who pushes goes back to where it began
+            return self.enter(pushed, counts, clock)
+        before = self.savepoint()  # other pushes are on their way, and go on
+        try:
+            return self.enter(pushed, counts, clock)
+        except BaseException:
+            before.restore()
+            raise
+
+    def _send(self, flow: Flow, runner: Any, loads: Iterator[Load], pending: Pending) -> None:
+        """Rows into the network, then the mark of their push."""
+        for load in loads:
+            load.entered = time.perf_counter()
+            for link, message in flow.send(load):
+                runner.put(link, message)
+        for link, message in flow.send_mark(Mark(pending.mark)):
+            runner.put(link, message)
+
+    def _set_aside(self, outcome: Outcome) -> Outcome:
+        """Somebody else takes the results: who pushes gets the late rows."""
+        mine, theirs = Outcome(Matches(), outcome.late, outcome.chunks), replace(outcome, late={})
+        if outcome.matches.count or len(outcome.punctuations):
+            self.changed.notify_all()
+            self.asides.append(theirs)
+        return mine
 
     def _admitted(
         self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int
-    ) -> tuple[list[Pushed | None], np.ndarray, np.ndarray]:
+    ) -> Admitted:
         """Judge and prepare; nothing is changed yet."""
         sizes = [0 if batch is None else batch.num_rows for batch in batches]
         times = [self.times(k, batch) for k, batch in enumerate(batches)]
@@ -215,6 +355,13 @@ class FlowCore(Ledger):
                     self._prepare(k, mine, order is not None, self.pool.buffer())
         return pushed, counts, clock
 
+    def _moved(self, latest: Sequence[int | None]) -> Admitted:
+        """No rows, and a clock that stands later."""
+        self._shares_of = {}
+        if self.plan is not None:
+            self.start()
+        return [None, None], self.arrivals.counts, self.arrivals.moved(latest)
+
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
         assert self.plan is not None
         columns = read_columns(self.plan, self.streams[k], mine.batch, mine.first, mine.arrived.times)
@@ -222,64 +369,39 @@ class FlowCore(Ledger):
             self.plan, self.layout, self.streams[k], k, columns, mine.arrived.validity
         )
 
-    def _through(
-        self, pending: Pending, order: np.ndarray | None, first: int, late: dict[int, pa.RecordBatch]
-    ) -> Outcome:
-        """Send the rows through the network and, unless somebody else takes the results, wait for them."""
-        gathered = Gathered()
-        oldest, missing = (0, 0), {}
-        try:
-            flow, runner = self.flow, self.runner
-            if flow is not None:
-                for load in self._loads(order, first):
-                    load.entered = time.perf_counter()
-                    for link, message in flow.send(load):
-                        runner.put(link, message)
-                for link, message in flow.send_mark(Mark(pending.mark)):
-                    runner.put(link, message)
-                if self.streaming:
-                    runner.settle_feed()
-                    return Outcome(Matches(), late, self.chunks())
-                oldest = self._gather_until(pending.mark, gathered)
-                missing = self.missing_rows()
-                self._without_lost()
-        except BaseException as error:
-            self.give_up(error)
-            raise
-        with self.lock:
-            outcome = self.outcome(gathered, late)
-            outcome.missing = missing
-            self.pending.remove(pending)
-            self.end_of_push(pending, oldest, outcome.matches)
-            if self.streaming:
-                if outcome.matches.count:
-                    self.asides.append(replace(outcome, late={}))
-                return Outcome(Matches(), late, outcome.chunks)
-        return outcome
-
     def _replan(self) -> None:
         """Think again of the plan, when both streams have shown enough and nothing is on its way."""
         with self.lock:
             if not self.replans or self.condition is None or self.pending:
                 return
             if int(min(self.arrivals.counts)) >= self.replans[0]:
-                self.replans.pop(0)
                 self.make_plan(self._shares())
+                self.replans = self.replans[1:]
 
-    def _loads(self, order: np.ndarray | None, first: int) -> Iterator[Load]:
+    def _replan_or_not(self) -> None:
+        """The same, where nobody else goes back if it fails."""
+        with self.lock:
+            before = self.savepoint()
+            try:
+                self._replan()
+            except BaseException:
+                before.restore()
+                raise
+
+    def _loads(self, pending: Pending, order: np.ndarray | None, first: int) -> Iterator[Load]:
         shares = [self._shares_of[k] for k in (first, 1 - first) if k in self._shares_of]
-        gone = self.gone_times(self.pending[-1].clock)
+        gone, sequence = self.gone_times(pending.clock), int(pending.counts.sum())
         if order is None:
-            return self.cutter.in_turn(shares, gone, self.order)
-        return self.cutter.interleaved(shares, order, gone, self.order)
+            return self.cutter.in_turn(sequence, shares, gone, self.order)
+        return self.cutter.interleaved(sequence, shares, order, gone, self.order)
 
     @property
     def order(self) -> Order | None:
         return self.tuner.order if self.tuner is not None else self.options.fixed_order
 
-    def _gather_until(self, mark: int, gathered: Gathered) -> tuple[int, int]:
+    def _gather_until(self, runner: Any, mark: int, gathered: Gathered) -> tuple[int, int]:
         while True:
-            message = self.runner.take()
+            message = runner.take()
             self.noted(message)
             if isinstance(message, Mark):
                 if message.number == mark:
@@ -304,55 +426,76 @@ class FlowCore(Ledger):
             self.tuner.learn(pending.rows, time.perf_counter() - pending.started)
         self.changed.notify_all()
 
+    def savepoint(self) -> Savepoint:
+        before = super().savepoint()
+        before.keep(self, _ENDED)
+        if self.tuner is not None:
+            before.keep(self.tuner, _TUNED)
+        return before
+
     def finish(self) -> Outcome:
         with self.pushing:
-            gathered = Gathered()
-            with self.lock:
-                self.mark += 1
-                if self.plan is not None:
-                    self.start()
-                if self.streaming:
-                    self.final_mark = self.mark
-                    self.changed.notify_all()
-            try:
-                if self.flow is not None and (self.streaming or not self.kind.prompt):
-                    for link, message in self.flow.send_drain(Mark(self.mark)):
-                        self.runner.put(link, message)
-                    if self.streaming:
-                        self.runner.settle_feed()
-                    else:
-                        self._gather_until(self.mark, gathered)
-            except BaseException as error:
-                self.give_up(error)
-                raise
+            self.mend()
+            self._before = before = self._standing()
+            return self.all_or_nothing(before, self.finish_through)
+
+    @property
+    def draining(self) -> bool:
+        """Whether rows that have not met are on their way to the end of the line. A mark that comes now was reported by cores at different
+        times, so that a row between them may be in nobody's report: what is over is not known before all have met."""
+        return not self.prompt and self.final_mark is not None
+
+    def finish_through(self) -> Outcome:
+        """The end of the streams, by who has the right to push."""
+        gathered = Gathered()
+        with self.lock:
+            if self.plan is not None:
+                self.start()
+            flow, runner = self.flow, self.runner
+            nothing = Outcome(Matches(), {}, self.chunks())
+            self.mark += 1
+            mark = self.mark
             if self.streaming:
-                return Outcome(Matches(), {}, self.chunks())
-            with self.lock:
-                met = self.outcome(gathered, {})
-                outcome = self.forget_all()
+                self.changed.notify_all()
+                self.final_mark = mark
+        if flow is not None and (self.streaming or not self.kind.prompt):
+            for link, message in flow.send_drain(Mark(mark)):
+                runner.put(link, message)
+            if self.streaming:
+                runner.settle_feed()
+            else:
+                self._gather_until(runner, mark, gathered)
+        if self.streaming:
+            return nothing
+        with self.lock:
+            met = self.outcome(gathered, {})
+            outcome = self.forget_all()
             outcome.matches.pairs += met.matches.pairs
             outcome.matches.ranges += met.matches.ranges
             outcome.matches.counts += met.matches.counts
-            return outcome
+        return outcome
 
     def forget_all(self) -> Outcome:
         """The streams have ended, and all results have left but of rows that have found nobody."""
+        self.stop()
+        outcome = self.end_of_streams()
+        self.pending.clear()
+        self.changed.notify_all()
         self.finished = True
-        return super().finish()
+        return outcome
 
     # ---- what the outside may ask --------------------------------------------------------------------------------
 
     def indexes(self, k: int) -> list[str]:
-        if self.flow is None:
-            return []
-        return [
-            sub.index.name for core in self.flow.cores for sub in core.windows(k) if sub.index is not None
-        ]
+        return [sub.index.name for core in self._cores() for sub in core.windows(k) if sub.index is not None]
 
     def index_bytes(self, k: int) -> int:
         """Of the ledger and of all cores."""
-        cores = [] if self.flow is None else self.flow.cores
-        return super().index_bytes(k) + sum(sub.nbytes for core in cores for sub in core.windows(k))
+        return super().index_bytes(k) + sum(sub.nbytes for core in self._cores() for sub in core.windows(k))
+
+    def _cores(self) -> Sequence[Core]:
+        flow = self.flow  # another thread may end it now
+        return () if flow is None else flow.cores
 
     def flow_lines(self) -> list[str]:
         order = "none" if self.order is None else str(self.order)
@@ -384,21 +527,25 @@ class FlowCore(Ledger):
         missing = {k: np.unique(np.concatenate(parts[k])) for k in (0, 1)}
         return {k: rows for k, rows in missing.items() if rows.size}
 
-    def _without_lost(self) -> None:
+    def _without_lost(self, runner: Any) -> None:
         """Go on with the cores that are left. The driver has the rows of the others, so from now on nothing is missing any more."""
-        if self.runner.lost:
-            self.cores -= len(self.runner.lost)
+        if runner.lost:
             self.stop()
+            self.cores -= len(runner.lost)
 
     def give_up(self, error: BaseException) -> None:
         """Something has failed on the way: go back, and tell who takes results, if that is somebody else."""
         self.go_back()
+        self._tell_where(error)
+        with self.lock:
+            if self.streaming:
+                self.changed.notify_all()
+                self.failed = error
+
+    def _tell_where(self, error: BaseException) -> None:
+        """From which rows on to push again."""
         if isinstance(error, CoreFailed):
             error.resume = dict(zip(self.streams, self.arrivals.counts.tolist(), strict=True))
-        with self.changed:
-            if self.streaming:
-                self.failed = error
-                self.changed.notify_all()
 
     def go_back(self) -> None:
         """To before the oldest push whose results have not all left; the network is built anew when it is next needed."""
@@ -408,11 +555,12 @@ class FlowCore(Ledger):
                 oldest = self.pending[0]
                 self.pending.clear()
                 self.back_to(oldest.counts, oldest.clock)
+            self.final_mark = None
             self.changed.notify_all()
 
     def wait_until_idle(self) -> None:
         """Until the results of all pushes have left."""
-        with self.changed:
+        with self.lock:
             while self.pending and self.streaming:
                 try:
                     if self.runner is not None:

@@ -7,20 +7,23 @@ what was written down can be taken back. For flows in which rows meet late it al
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.arrival import Validity
-from watersmeet.clock import BOTTOM
+from watersmeet.chain import SubWindow
+from watersmeet.clock import BOTTOM, TOP
 from watersmeet.core import JoinCore, Outcome, Pushed
 from watersmeet.flow.message import Found
-from watersmeet.flow.order import Punctuations
-from watersmeet.flow.punctuate import punctuate
+from watersmeet.flow.order import Order, Punctuations
+from watersmeet.flow.punctuate import punctuate, punctuate_without_results
+from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.sight import NAMES, Sight
 from watersmeet.index.base import Index
+from watersmeet.index.choose import Habits
 from watersmeet.index.grid import Grid
 from watersmeet.matches import Matches
 from watersmeet.outer import How, alone, note_matches, sweep
@@ -28,8 +31,16 @@ from watersmeet.payload import Chunks
 from watersmeet.prepare import bare_block
 from watersmeet.window import Window
 
+# What a push may replace, by object.
+_PLANNED = Attributes("plan", "layout", "borders", "replans", "_simple")
+_ARRIVED = Attributes("counts", "clock")
+_LEARNT = Attributes(*(one.name for one in fields(Habits)))
+_CHAINED = Attributes("subwindows", "dropped")
+_STORED = Attributes(*SubWindow.__slots__)
+_KEPT = Attributes("chunks", "end", "_small")
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Pending:
     """A push whose results have not all left."""
 
@@ -61,6 +72,14 @@ class Gathered:
             self.rows += found.arranged.left.size
             self.matches.pairs.append((found.arranged.left, found.arranged.right))
 
+    def add_alone(self, streams: Sequence[str], order: Order, pending: Pending) -> None:
+        """A push that went nowhere, as the other stream has not begun: its rows have found nobody, and that is said."""
+        sequence = int(pending.counts.sum())
+        for k, (first, end) in enumerate(zip(pending.counts.tolist(), pending.ends.tolist(), strict=True)):
+            marks = punctuate_without_results(streams, order, sequence, k, first, end - first)
+            self.marks.append((marks, 0))
+            sequence += end - first
+
 
 class Ledger(JoinCore):
     """``JoinCore``'s outside, with the rows but no indexes inside."""
@@ -90,29 +109,46 @@ class Ledger(JoinCore):
 
     # ---- in and out ---------------------------------------------------------------------------------------------
 
+    def savepoint(self) -> Savepoint:
+        """All that a push may change here, to go back to while nothing else is on its way."""
+        before = Savepoint(self.journal)
+        before.keep(self, _PLANNED)
+        before.keep_value(self, "_latest", list(self._latest))
+        before.keep(self.arrivals, _ARRIVED)
+        for k in (0, 1):
+            chain, payload = self.chains[k], self.payload[k]
+            before.keep(self.habits[k], _LEARNT)
+            before.keep(chain, _CHAINED)
+            before.keep_length(chain.subwindows)
+            if chain.subwindows:  # the others are sealed, and of their flags there is a journal
+                before.keep(chain.subwindows[-1], _STORED)
+            if payload is not None:
+                before.keep(payload, _KEPT)
+                before.keep_length(payload.chunks.batches)
+                before.keep_length(payload.chunks.firsts)
+            if self.sights is not None:
+                self.sights[k].keep_in(before)
+        return before
+
     def enter(self, pushed: Sequence[Pushed | None], counts: np.ndarray, clock: np.ndarray) -> Pending:
-        """Write the rows down: payload, ledger, numbers."""
-        before = self.arrivals.counts, self.arrivals.clock
-        self.mark += 1
+        """Write the rows down: payload, ledger, numbers. If that fails, the caller goes back to a savepoint."""
+        before, mark = (self.arrivals.counts, self.arrivals.clock), self.mark + 1
         rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
-        try:
-            for k, mine in enumerate(pushed):
-                if mine is not None and mine.batch.num_rows:
-                    self._payload(k).append(mine.batch)
-                    self.insert(k, bare_block(mine.batch, mine.first, mine.arrived.times))
-                    if self.sights is not None:
-                        self.sights[k].append(mine.first, mine.batch.num_rows, mine.arrived.validity)
-            self.arrivals.commit(counts, clock)
-            self._learn_sizes(pushed)
-            for k, mine in enumerate(pushed):
-                if mine is not None:
-                    self.note_latest(k, mine.batch, mine.arrived.times)
-            gone = self.arrivals.gone_before(0), self.arrivals.gone_before(1)
-        except BaseException:
-            self.back_to(*before)
-            raise
-        pending = Pending(self.mark, rows, time.perf_counter(), gone, *before, counts)
+        for k, mine in enumerate(pushed):
+            if mine is not None and mine.batch.num_rows:
+                self._payload(k).append(mine.batch)
+                self.insert(k, bare_block(mine.batch, mine.first, mine.arrived.times))
+                if self.sights is not None:
+                    self.sights[k].append(mine.first, mine.batch.num_rows, mine.arrived.validity)
+        self.arrivals.commit(counts, clock)
+        self._learn_sizes(pushed)
+        for k, mine in enumerate(pushed):
+            if mine is not None:
+                self.note_latest(k, mine.batch, mine.arrived.times)
+        gone = self.arrivals.gone_before(0), self.arrivals.gone_before(1)
+        pending = Pending(mark, rows, time.perf_counter(), gone, *before, counts)
         self.pending.append(pending)
+        self.mark = mark
         return pending
 
     def back_to(self, counts: np.ndarray, clock: np.ndarray) -> None:
@@ -122,9 +158,19 @@ class Ledger(JoinCore):
             payload, count = self.payload[k], int(counts[k])
             if payload is not None:
                 payload.drop_from(min(count, payload.end))
-                self.chains[k].drop_from(count)
+                self._drop_from(k, count)
             if self.sights is not None:
                 self.sights[k].drop_from(count)
+
+    def _drop_from(self, k: int, count: int) -> None:
+        """The same of a chain. The rows that get these numbers next have found nobody yet."""
+        chain = self.chains[k]
+        chain.drop_from(count)
+        for sub in chain.subwindows[-1:]:
+            if sub.done is not None:
+                sub.done = sub.done.copy()
+                sub.done[sub.count :] = False
+                sub.swept = min(sub.swept, sub.count)
 
     def outcome(self, gathered: Gathered, late: dict[int, pa.RecordBatch]) -> Outcome:
         """What has left, in the form of the join type."""
@@ -132,10 +178,11 @@ class Ledger(JoinCore):
         if how.name != "inner":
             columns = matches.columns()
             if how.semi is not None:
-                matches = Matches([alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi]))])
+                first = note_matches(self.chains[how.semi], columns[how.semi], self.journal)
+                matches = Matches([alone(how.semi, first)])
             else:
                 for k in how.unmatched:
-                    note_matches(self.chains[k], columns[k])
+                    note_matches(self.chains[k], columns[k], self.journal)
                 matches = Matches([columns] if how.pairs else [])
         outcome = Outcome(matches, late, self.chunks())
         outcome.punctuations = Punctuations.joined(self.streams, gathered.marks)
@@ -149,13 +196,25 @@ class Ledger(JoinCore):
         ):  # rows that are over may still have to meet others: what counts is who has left
             gone = [(min(oldest[k], int(pending.ends[k])), BOTTOM) for k in (0, 1)]
         for k in self.how.unmatched:
-            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k])))
+            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k], self.journal)))
         for k in (0, 1):
             chain, payload = self.chains[k], self.payload[k]
             if chain.subwindows and chain.expire(*gone[k]) and payload is not None:
                 payload.drop_before(chain.first)
                 if self.sights is not None:
                     self.sights[k].drop_before(chain.first)
+
+    def end_of_streams(self) -> Outcome:
+        """No more rows: emit who has found nobody, forget everything."""
+        outcome = Outcome(Matches(), {}, self.chunks())
+        for k in self.how.unmatched:
+            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP, self.journal)))
+        for k in (0, 1):
+            payload = self.payload[k]
+            self.chains[k].expire(TOP, TOP)
+            if payload is not None:
+                payload.drop_before(payload.end)
+        return outcome
 
     def gone_times(self, clock: np.ndarray) -> tuple[int, int]:
         """Time codes below which rows were over when the clock stood so."""

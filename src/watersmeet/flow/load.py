@@ -126,9 +126,10 @@ class Cutter:
         self.turns = [0, 0]
 
     def in_turn(
-        self, shares: Sequence[Bounded], gone: tuple[int, int], order: Order | None
+        self, sequence: int, shares: Sequence[Bounded], gone: tuple[int, int], order: Order | None
     ) -> Iterator[Load]:
-        """All rows of the first share, then all of the second."""
+        """All rows of the first share, then all of the second. ``sequence``: place of the first row among those of both streams."""
+        self.sequence = sequence
         for share in shares:
             count = share.columns.count
             for start in range(0, count, self.granularity):
@@ -137,9 +138,15 @@ class Cutter:
                 yield self._load((part,), stop - start, gone, order)
 
     def interleaved(
-        self, shares: Sequence[Bounded], streams: np.ndarray, gone: tuple[int, int], order: Order | None
+        self,
+        sequence: int,
+        shares: Sequence[Bounded],
+        streams: np.ndarray,
+        gone: tuple[int, int],
+        order: Order | None,
     ) -> Iterator[Load]:
         """In the order of ``streams``: the stream of each row."""
+        self.sequence = sequence
         by_side = {share.side: share for share in shares}
         taken = [0, 0]
         for start in range(0, streams.size, self.interleaving):

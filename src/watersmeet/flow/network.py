@@ -31,6 +31,11 @@ class Bell:
             self.asleep = False
             self._queue.put(None)
 
+    def wake(self) -> None:
+        """Ring in any case: whoever rang before may have been interrupted between the two steps of ``ring``."""
+        self.asleep = False
+        self._queue.put(None)
+
     def wait(self, timeout: float) -> None:
         """Sleep; the caller has set ``asleep`` and then looked once more that there is nothing to do."""
         try:

@@ -7,7 +7,8 @@ newest. ``precision`` relaxes either: a punctuation after every n probing rows, 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class Punctuation(NamedTuple):
     stored: int | None = None
 
 
-class Punctuations:
+class Punctuations(Sequence[Punctuation]):
     """The marks in a result, in order; a sequence of ``Punctuation``, held as columns."""
 
     def __init__(
@@ -109,13 +110,31 @@ class Punctuations:
     def __len__(self) -> int:
         return int(self.side.size)
 
-    def __getitem__(self, i: int) -> Punctuation:
+    @overload
+    def __getitem__(self, i: int) -> Punctuation: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> "Punctuations": ...
+
+    def __getitem__(self, i: int | slice) -> "Punctuation | Punctuations":
+        if isinstance(i, slice):  # the same marks: positions count from the result's first row
+            columns = (column[i] for column in (self.side, self.arrival, self.position, self.stored))
+            return Punctuations(self._streams, *columns)
+        i = index(i)
         stored = int(self.stored[i])
         where = int(self.arrival[i]), int(self.position[i])
         return Punctuation(self._streams[int(self.side[i])], *where, None if stored < 0 else stored)
 
     def __iter__(self) -> Iterator[Punctuation]:
         return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to any list, tuple or result's marks with the same punctuations in the same order."""
+        if not isinstance(other, Punctuations | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<{len(self):,} punctuations>"

@@ -4,6 +4,7 @@ import numpy as np
 
 from watersmeet.arrival import Validity
 from watersmeet.clock import BOTTOM, TOP
+from watersmeet.flow.savepoint import Savepoint
 
 NAMES = ("arrival_lo", "arrival_hi", "time_lo", "time_hi")
 _ABSENT = (0, 0, BOTTOM, TOP)
@@ -16,6 +17,10 @@ class Sight:
         self._chunks: list[
             tuple[int, np.ndarray]
         ] = []  # (arrival number of the first row, four rows of bounds)
+
+    def keep_in(self, before: Savepoint) -> None:
+        before.keep_value(self, "_chunks", self._chunks)
+        before.keep_length(self._chunks)
 
     def append(self, first: int, rows: int, validity: Validity) -> None:
         bounds = np.empty((4, rows), np.int64)

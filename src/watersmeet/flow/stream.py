@@ -22,7 +22,7 @@ def leaving(core: FlowCore) -> Iterator[Outcome]:
     with core.pushing, core.lock:
         if core.streaming:
             raise StateError("results() must be iterated by one consumer at a time; got a second call")
-        if core.closed:
+        if core.closed or core.finished:
             raise StateError("the join must be open for its results to be taken; it was closed")
         core.streaming = True
         if core.runner is not None:
@@ -80,7 +80,7 @@ def _heard_of(core: FlowCore) -> Exception:
 
 def _network(core: FlowCore) -> Any:
     """What runs the network; waits until there is one, or until there will be none."""
-    with core.changed:
+    with core.lock:
         while not (core.runner or core.failed or core.closed or core.asides or core.final_mark is not None):
             core.changed.wait(WAIT)
         return core.runner
@@ -93,7 +93,8 @@ def _block(core: FlowCore, message: Any) -> Outcome:
             gathered.add(core.streams, message)
         outcome = core.outcome(gathered, {})
         outcome.missing = core.missing_rows()
-        if isinstance(message, Mark) and core.pending and core.pending[0].mark == message.number:
+        ended = isinstance(message, Mark) and core.pending and core.pending[0].mark == message.number
+        if ended and not core.draining:
             core.end_of_push(core.pending.popleft(), message.oldest, outcome.matches)
         return outcome
 

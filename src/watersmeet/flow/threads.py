@@ -15,6 +15,10 @@ from watersmeet.flow.core import Core
 from watersmeet.flow.network import Bell, Link, Message, Network, Node
 
 GRACE = 30.0  # seconds that a core gets to come out of a kernel when the join is closed
+CLOSED = (
+    "the join must stay open, and somebody must take its results, while rows are on their way; it was closed; rows from the last "
+    "complete push on are to be pushed again"
+)
 PATIENCE = 0.2  # seconds: how often somebody who waits looks whether the others are still alive
 
 
@@ -28,6 +32,7 @@ class Threads:
         self._feed, self._gather = network.at("feed"), network.at("gather")
         self._taken: deque[Message] = deque()
         self._threads: dict[int, tuple[Core, threading.Thread]] = {}
+        self._begun: list[tuple[Core, threading.Thread]] = []  # all that must end, also those not yet at work
         self._taker: int | None = (
             None  # the thread that takes; should it put too, nobody else empties the exit
         )
@@ -50,6 +55,7 @@ class Threads:
         thread = threading.Thread(
             target=self._serve, args=(place, core), name=f"watersmeet {core.name}", daemon=True
         )
+        self._begun.append((core, thread))
         thread.start()
         self._threads[place] = (core, thread)  # not before: who takes would find it dead
 
@@ -179,10 +185,7 @@ class Threads:
     def check(self) -> None:
         """Raise if a core has failed and the others do not go on."""
         if self._stopping:
-            raise StateError(
-                "the join must stay open, and somebody must take its results, while rows are on their way; it was closed; "
-                "rows from the last complete push on are to be pushed again"
-            )
+            raise StateError(CLOSED)
         if self.failure is None:
             for place, (core, thread) in list(self._threads.items()):
                 if not thread.is_alive():
@@ -204,11 +207,12 @@ class Threads:
     def close(self) -> None:
         """End all threads; what is still on its way is lost. Always returns: a core that does not come back is left to itself."""
         self._stopping = True
-        self._ring()
-        for core, _ in self._threads.values():
-            core.bell.ring()
+        self._front.wake()
+        self._back.wake()
+        for core, _ in self._begun:
+            core.bell.wake()
         deadline = time.monotonic() + GRACE
-        for core, thread in self._threads.values():
+        for core, thread in self._begun:
             while (
                 thread is not threading.current_thread() and thread.is_alive() and time.monotonic() < deadline
             ):

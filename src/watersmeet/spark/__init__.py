@@ -2,8 +2,10 @@
 
 from importlib.util import find_spec
 
+from watersmeet.extras import install_command
+
 if find_spec("pyspark") is None:
-    raise ImportError("watersmeet.spark must have pyspark; got none; do: pip install 'watersmeet[spark]'")
+    raise ImportError(f"watersmeet.spark must have pyspark; got none; do: {install_command('spark')}")
 
 from watersmeet.spark.explain import explain
 from watersmeet.spark.join import stream_join

@@ -3,6 +3,9 @@
 The watermark stands still within a batch: rows are judged by that of the batches before, and it moves when the batch is over, by
 the largest event times that all map partitions report. So it is one watermark for all cores, also for those that got no rows.
 
+A row without a time (NULL, NaN) could never be joined, as no window holds it. It is late whenever it comes, and moves no clock: one bad row
+must not stop a query.
+
 Rows are counted over all cores (``totals``) and on this one (``counts``). Where a stream is dealt out the two differ: a
 ``Numbering`` leads from the one to the other.
 """
@@ -119,14 +122,3 @@ def merged_turn(
     clocks = [np.empty(n, np.int64) for n in sizes]
     judge(order, codes[0], low[0], codes[1], low[1], running, totals, *late, *seen, *clocks)
     return Turn(seen, clocks, clock, totals)
-
-
-def moved_clock(arrivals: Arrivals, latest: Sequence[int | None]) -> np.ndarray:
-    """The clock after a batch whose largest event times are these codes."""
-    clock = arrivals.clock.copy()
-    for k, code in enumerate(latest):
-        if code is not None and arrivals.timed(k):
-            assert arrivals.axis is not None
-            ahead = arrivals.axis.shift(np.array([code]), -arrivals.axis.lateness[k])[0]
-            clock[k], clock[2 + k] = max(clock[k], code), max(clock[2 + k], ahead)
-    return clock

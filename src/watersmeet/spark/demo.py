@@ -9,6 +9,7 @@ import json
 import shutil
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from watersmeet.bench.workloads import workload
 from watersmeet.errors import OptionError
 from watersmeet.spark.join import stream_join
-from watersmeet.spark.session import session
+from watersmeet.spark.session import UNIX_SOCKETS, session
 from watersmeet.spark.sources import register_sources
 from watersmeet.spark.sources.options import Options
 from watersmeet.spark.sources.rows import WORKLOAD_STREAMS, workload_rows
@@ -79,7 +81,7 @@ def _demo(seconds: float, picture: Path | None, cores: int, console: Console, fo
             "watersmeet demo",
             cores,
             checkpoint=folder / "checkpoints",
-            **{"spark.sql.streaming.numRecentProgressUpdates": 1000},
+            **{"spark.sql.streaming.numRecentProgressUpdates": 1000, UNIX_SOCKETS: False},
         )
         register_sources(spark)
     console.print("[bold]Watersmeet[/] on Spark: two live streams, joined where both coordinates are near:")
@@ -87,12 +89,14 @@ def _demo(seconds: float, picture: Path | None, cores: int, console: Console, fo
     try:
         with console.status("asking Spark to do it alone ..."):
             refusal = _refusal(spark, folder)
-        console.print(f"Spark alone: [red]{refusal}[/]", highlight=False, soft_wrap=True)
+        console.print(f"Spark alone: [red]{escape(refusal)}[/]", highlight=False, soft_wrap=True)
         with console.status(
             "a first small join (on a new machine it compiles the kernels: up to a minute) ..."
         ):
             _run(spark, folder / "warm-up", WARM_UP_ROWS, live=False).awaitTermination()
         story = _stream(spark, folder / "live", seconds, console)
+        if not console.is_terminal:
+            console.line()  # Live ends its last line on a terminal only
         found = spark.read.parquet(str(folder / "live" / "out")).toArrow()
     finally:
         spark.stop()
@@ -101,7 +105,7 @@ def _demo(seconds: float, picture: Path | None, cores: int, console: Console, fo
     _print_end(story, found, agrees, checked, console)
     if picture is not None:
         _draw(story, found, picture)
-        console.print(f"picture: {picture}", highlight=False)
+        console.print(f"picture: {picture}", markup=False, highlight=False)
     return agrees
 
 
@@ -156,14 +160,18 @@ def _first_reason(message: str) -> str:
 
 def _run(spark: Any, folder: Path, rows: int, live: bool) -> Any:
     window = Range(f"{WINDOW_SECONDS} s", time="ts", lateness=f"{LATENESS_SECONDS} s")
-    joined = stream_join(
-        CONDITION,
-        **_streams(spark, _options(rows, live)),
-        windows=dict.fromkeys(WORKLOAD_STREAMS, window),
-        select=SELECT,
-        state=str(folder / "state"),
-        name=NAME,
-    )
+    # Spark looks for Python data sources in a worker of its own, and lets go of it after a minute; over a Unix socket that ends with a
+    # traceback (see worker.py), in a process that never runs our code. So here rows travel over TCP, and nobody need advise against it.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Spark must talk to its Python workers over Unix sockets")
+        joined = stream_join(
+            CONDITION,
+            **_streams(spark, _options(rows, live)),
+            windows=dict.fromkeys(WORKLOAD_STREAMS, window),
+            select=SELECT,
+            state=str(folder / "state"),
+            name=NAME,
+        )
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     writer = writer.trigger(processingTime="1 second") if live else writer.trigger(availableNow=True)
     return writer.start(str(folder / "out"))

@@ -4,6 +4,7 @@ from typing import Any
 
 from watersmeet.errors import OptionError
 from watersmeet.plan import make_plan
+from watersmeet.spark.chaining import result_times
 from watersmeet.spark.spec import Binding
 from watersmeet.spark.spread import one_order
 
@@ -34,6 +35,7 @@ def explain(joined: Any) -> str:
         *(f"  {line}" for line in str(bound.condition).splitlines()),
         *(f"  stream {stream}   {window}" for stream, window in zip(spec.streams, spec.windows, strict=True)),
         f"  select     {spec.select}",
+        *(f"  {line}" for line in _times(bound)),
         f"  state      {spec.state or 'none: a batch is joined in one go'}",
     ]
     return "\n".join(lines)
@@ -54,6 +56,15 @@ def _driven(bound: Binding) -> list[str]:
     elif spec.spread != "hash" and bound.how.name != "inner":
         homes = [f"{spec.streams[section.home]} ({section.how.name})" for section in bound.sections]
         lines.append(f"home       {' and '.join(homes)}")
+    return lines
+
+
+def _times(bound: Binding) -> list[str]:
+    """How late the result's times come, for whoever sets a watermark on them."""
+    lines = []
+    for name, known in result_times(bound).items():
+        late = known.get("why") or f"comes at most {known['lateness']} behind the largest so far"
+        lines.append(f"time {name:<5} {late}")
     return lines
 
 

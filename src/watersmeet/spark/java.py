@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from watersmeet.errors import OptionError
+from watersmeet.extras import install_command
 
 OLDEST, NEWEST = 17, 21
 DROPPED = "--add-modules=jdk.incubator.vector"
@@ -40,7 +41,7 @@ def find_java() -> Path:
         seen.append(f"{where}: {'no Java that runs' if version is None else f'Java {version}'}")
     raise OptionError(
         f"Spark must have Java {OLDEST} to {NEWEST}; got {', '.join(seen) or 'none on PATH and no JAVA_HOME'}; do: "
-        "pip install 'watersmeet[spark]', which brings a Java runtime, or set JAVA_HOME"
+        f"{install_command('spark')}, which brings a Java runtime, or set JAVA_HOME"
     )
 
 

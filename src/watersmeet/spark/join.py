@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from watersmeet.outer import join_type
+from watersmeet.spark.chaining import handed_on
 from watersmeet.spark.checks import (
     bound_texts,
     check_options,
@@ -80,6 +81,7 @@ def stream_join(
     bound, selected = bound_texts(condition, select, how, streams, schemas)
     chosen = windows_of(streams, windows)
     check_options(bound, chosen, schemas, order, index, late, selected)
+    chosen = [handed_on(*stream) for stream in zip(streams, chosen, frames, strict=True)]
     sent = [
         travelling(stream, window, schemas[stream], bound, selected, order)
         for stream, window in zip(streams, chosen, strict=True)

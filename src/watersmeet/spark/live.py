@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.arrival import interleaving
 from watersmeet.clock import BOTTOM, time_domain
 from watersmeet.codes import Domain
 from watersmeet.core import JoinCore
 from watersmeet.core import Outcome as CoreOutcome
 from watersmeet.errors import DataError
 from watersmeet.index.choose import Habits
+from watersmeet.interleave import interleaving
 from watersmeet.matches import Matches
 from watersmeet.payload import Chunks
 from watersmeet.snapshot import DONE, restore, snapshot
-from watersmeet.spark.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn, moved_clock
+from watersmeet.spark.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
 from watersmeet.spark.layout import Dealing, contents
 from watersmeet.spark.runs import Run
 from watersmeet.spark.spec import GUEST, Binding
@@ -57,7 +57,7 @@ class LiveCore:
 
     def push(self, received: Received) -> Outcome:
         """Join what was received. The watermark moves when all is done."""
-        clock = moved_clock(self.arrivals, [received.latest(k) for k in (0, 1)])
+        clock = self.arrivals.moved([received.latest(k) for k in (0, 1)])
         given = [received.stream(k, schema) for k, schema in enumerate(self.bound.schemas)]
         judged = [self._on_time(k, batch) for k, batch in enumerate(given)]
         kept = [batch for batch, _ in judged]
@@ -100,7 +100,9 @@ class LiveCore:
             batch if rows is None else batch.take(pa.array(rows))
             for rows, batch in zip(mine, given, strict=True)
         ]
-        return self.core.push(stored, order, 0, visiting)
+        found = self.core.push(stored, order, 0, visiting)
+        self.core.commit()
+        return found
 
     def _mine(self, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
         """Which rows this core stores; None: all. By number where windows count; else by content, which no order can change."""
@@ -113,12 +115,14 @@ class LiveCore:
 
     def _on_time(self, k: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """The rows that count, and those that are late and to be reported by this core."""
-        times, watermark = self.core.times(k, batch), self.arrivals.watermark
-        if times is None or not times.size or int(times.min()) >= watermark:
+        without = None if self.bound.axis is None else self.bound.axis.timeless(k, batch)
+        timed = batch if without is None else batch.filter(pa.array(~without))
+        times, watermark = self.core.times(k, timed), self.arrivals.watermark
+        if times is None or (without is None and (not times.size or int(times.min()) >= watermark)):
             return batch, batch.slice(0, 0)
-        behind = times < watermark
-        late = batch.filter(pa.array(behind))
-        return batch.filter(pa.array(~behind)), self._reported(late)
+        behind = np.ones(batch.num_rows, np.bool_) if without is None else without.copy()
+        behind[slice(None) if without is None else ~without] = times < watermark
+        return batch.filter(pa.array(~behind)), self._reported(batch.filter(pa.array(behind)))
 
     def _reported(self, late: pa.RecordBatch) -> pa.RecordBatch:
         if self.section.first:  # the first section reports
@@ -149,7 +153,8 @@ class LiveCore:
         codes, valid = domain.codes(batch.column(batch.schema.get_field_index(column)))
         if valid is not None:
             raise DataError(
-                f"order={column!r} must not be null; got null in stream {stream!r}; fill it or leave the row out"
+                f"order={column!r} must not be null; got null in stream {stream!r}; do: {stream}={stream}.where("
+                f"{f'{column} IS NOT NULL'!r})"
             )
         return codes
 

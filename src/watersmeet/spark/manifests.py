@@ -101,7 +101,7 @@ def find_manifest(spec: JoinSpec, task: Task, core: int, cores: int) -> Manifest
     others = [read_last(spec, task, last, 0, count) for count in other_sets(spec, task, last, cores)]
     found = [manifest for manifest in (own, *others) if manifest is not None]
     if not found:
-        raise StateError(_missing(spec, task, last, core, cores))
+        raise StateError(_missing(spec, task, last, cores))
     if any(manifest.course != found[0].course for manifest in found):
         raise StateError(_given_up(last, [manifest.cores for manifest in found], operator_folder(spec, task)))
     return found[0]
@@ -166,23 +166,30 @@ def missing_cores(spec: JoinSpec, task: Task, last: int, cores: int) -> list[int
     ]
 
 
-def _missing(spec: JoinSpec, task: Task, last: int, core: int, cores: int) -> str:
-    folder = operator_folder(spec, task)
-    place = open_location(spec.state)
+def _missing(spec: JoinSpec, task: Task, last: int, cores: int) -> str:
+    folder, place = operator_folder(spec, task), open_location(spec.state)
     if not place.names(folder):
         return (
             f"join {spec.name!r} must find its state of batch {last} to go on with batch {task.batch}; got no state at all in {folder}; "
             "do: give the state= and name= that the query has had so far; a join that is new in a query needs a new checkpoint"
         )
+    if missing_cores(spec, task, last, cores) == list(range(cores)):  # another number of cores was at it
+        sets = [int(name.removeprefix("of-")) for name in place.names(folder) if name.startswith("of-")]
+        begun = [count for count in sets if len(missing_cores(spec, task, last, count)) < count]
+        cores = begun[0] if begun else cores
+    return not_evaluated(spec, task, last, cores)
+
+
+def not_evaluated(spec: JoinSpec, task: Task, last: int, cores: int) -> str:
+    """Some of ``cores`` cores have no state of batch ``last``, which Spark has committed. What has become of it, and what to do."""
     absent = missing_cores(spec, task, last, cores)
-    which = (
-        f"core {core}" if absent == [core] else f"cores {', '.join(map(str, absent or [core]))} of {cores}"
-    )
+    which = f"core{'' if len(absent) == 1 else 's'} {', '.join(map(str, absent))} of {cores}"
     return (
-        f"join {spec.name!r}: batch {last} of {which} was not evaluated, so batch {task.batch} cannot go on from it (state in {folder}). "
-        "Something looked at a part of the batch only: limit, take, show or a cancelled job in foreachBatch, for instance. do: let "
-        f"foreachBatch evaluate the whole batch before anything else (batch.persist(); batch.count()), and take the query back to batch "
-        f"{last}: stop it, delete offsets/{task.batch} and commits/{last} (and their .crc files) in its checkpoint, start it again"
+        f"join {spec.name!r}: batch {last} of {which} was not evaluated, so batch {task.batch} cannot go on from it (state in "
+        f"{operator_folder(spec, task)}). Something looked at a part of the batch only: limit, take, show or a cancelled job in "
+        "foreachBatch, for instance. do: let foreachBatch evaluate the whole batch before anything else (batch.persist(); batch.count()), "
+        f"and take the query back to batch {last}: stop it, delete offsets/{task.batch} and commits/{last} (and their .crc files) in its "
+        "checkpoint, start it again. (If nothing did, files have been deleted there: restore them from a copy.)"
     )
 
 

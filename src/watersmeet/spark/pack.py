@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.batch import one_batch
+from watersmeet.clock import BOTTOM
+from watersmeet.errors import DataError
 from watersmeet.spark.course import BEGIN, content_sum
 from watersmeet.spark.layout import Router, digest
 from watersmeet.spark.manifests import find_manifest
@@ -84,12 +86,29 @@ class Packer:
         """What the headers will say."""
         self.rows += batch.num_rows
         axis = self.bound.axis
-        if axis is not None and axis.columns[self.k] is not None and batch.num_rows:
-            latest = int(axis.codes(self.k, batch).max())
-            self.latest = latest if self.latest is None else max(self.latest, latest)
+        if axis is not None and axis.columns[self.k] is not None:
+            codes = axis.codes(self.k, self._timed(batch))
+            if codes.size:
+                self.latest = max(int(codes.max()), BOTTOM if self.latest is None else self.latest)
         self.keys += key_points(self.bound, self.k, batch)
         if self.bound.spec.streaming:
             self.content += content_sum(self.bound, self.k, batch)
+
+    def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that have a time. A batch DataFrame has no metrics to count the others in: they are handed out, or refused."""
+        spec, axis = self.bound.spec, self.bound.axis
+        without = None if axis is None else axis.timeless(self.k, batch)
+        if without is None:
+            return batch
+        if not spec.streaming and spec.late is None:
+            assert self.bound.axis is not None
+            stream, column = spec.streams[self.k], self.bound.axis.columns[self.k]
+            raise DataError(
+                f"the time column {column!r} of {stream!r} must hold a time in every row of a batch DataFrame; got NULL (or NaN) in "
+                f"{int(without.sum())} of {batch.num_rows} rows; do: {stream}={stream}.where({f'{column} IS NOT NULL'!r}), or "
+                "late='refused', which hands such rows out"
+            )
+        return batch.filter(pa.array(~without))
 
     def headers(self) -> list[Record]:
         keys, layout = tuple(self.keys), digest(self.layouts)

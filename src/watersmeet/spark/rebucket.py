@@ -16,7 +16,7 @@ from watersmeet.snapshot import DONE
 from watersmeet.spark.course import check_one_course
 from watersmeet.spark.layout import Dealing, Layout, Router
 from watersmeet.spark.live import LiveCore
-from watersmeet.spark.manifests import Manifest, missing_cores, operator_folder, read_last
+from watersmeet.spark.manifests import Manifest, not_evaluated, read_last
 from watersmeet.spark.planning import Outlook
 from watersmeet.spark.saving import stored_table
 from watersmeet.spark.spec import GUEST, Binding
@@ -55,12 +55,7 @@ def _all(bound: Binding, task: Task, last: Manifest) -> Iterator[Manifest]:
     for core in range(cores):
         found = read_last(bound.spec, task, last.batch, core, cores)
         if found is None:
-            absent = missing_cores(bound.spec, task, last.batch, cores)
-            raise StateError(
-                f"rows can be spread anew only from a complete batch; got batch {last.batch} without cores "
-                f"{', '.join(map(str, absent))} of {cores} in {operator_folder(bound.spec, task)}; do: restore the "
-                "missing files from a copy"
-            )
+            raise StateError(not_evaluated(bound.spec, task, last.batch, cores))
         check_one_course(found, last)
         yield found
 

@@ -1,18 +1,26 @@
 """``watersmeet state LOCATION``: what lies in a state location, and whether it is whole.
 
+The location may also be the checkpoint of a query. Its state lies elsewhere, in a folder that is called by the query's id: near by it is
+found; else the message says what to look for, and where.
+
 A join's rows are held by one set of cores: that which has evaluated the newest batch. A set of another number of cores beside it is
 kept only for a restart from an older batch; its rows are not counted, since the newest set has them too.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from watersmeet.errors import OptionError, StateError
+from watersmeet.spark.checks import CHECKPOINT, FOLDER
 from watersmeet.spark.garbage import named_runs
 from watersmeet.spark.manifests import Manifest, manifest_name, read_manifest
 from watersmeet.spark.runs import Run, RunReader
 from watersmeet.spark.state_location import StateLocation, open_location
+
+MOST_FOLDERS = 1000  # that are looked through for the state of a query
+SPARKS_OWN = ("offsets", "commits", "sources")  # folders of a checkpoint; "state" may also be ours
 
 
 @dataclass
@@ -39,6 +47,9 @@ class CoreReport:
 def report(location: str) -> list[CoreReport]:
     """Every core under a location, all checksums verified."""
     place = open_location(location)
+    query = query_of(place)
+    if query is not None:
+        place = _state_of(place, query, location)
     found: list[CoreReport] = []
     for _, sets in groupby(_sets(place), lambda path: path.rpartition("/")[0]):
         found += _join([_set(place, path) for path in sets])
@@ -48,6 +59,36 @@ def report(location: str) -> list[CoreReport]:
             "stream_join, or the session's checkpoint location"
         )
     return found
+
+
+def query_of(place: StateLocation) -> str | None:
+    """The id of the query whose checkpoint this folder is; None if it is none."""
+    metadata = place.read(place.path("metadata"))
+    if metadata is None or not {"offsets", "commits"} & set(place.names(place.root)):
+        return None
+    try:
+        return str(json.loads(metadata.to_pybytes())["id"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _state_of(place: StateLocation, query: str, location: str) -> StateLocation:
+    """Where the state of a query is, by its checkpoint: the folders beside the checkpoint are looked through, and those beside these."""
+    beside = place.root.rpartition("/")[0]
+    waiting, looked = [(beside, 0), (beside.rpartition("/")[0], 0)], 0
+    while waiting and looked < MOST_FOLDERS:
+        folder, depth = waiting.pop(0)
+        names = place.folders(folder)
+        looked += 1
+        if query in names:
+            return StateLocation(place.files, f"{folder}/{query}")
+        if depth < 2:
+            waiting += [(f"{folder}/{name}", depth + 1) for name in names if name not in SPARKS_OWN]
+    raise OptionError(
+        f"a state location must hold folders like <query>/<name>/of-0002/core-0000; got {location}, which is the checkpoint of query "
+        f"{query}; its state is in a folder of that name, in the state= of its stream_join or, where that was not given, in {FOLDER} in "
+        f"the session's {CHECKPOINT} (explain(joined) shows it); do: watersmeet state THAT_FOLDER/{query}"
+    )
 
 
 def _sets(place: StateLocation) -> Iterator[str]:
@@ -147,7 +188,7 @@ def lines(cores: list[CoreReport]) -> Iterator[str]:
     """The report for people: a table a join, and every problem by name."""
     for (query, name), group in groupby(cores, lambda core: (core.query, core.name)):
         members = list(group)
-        yield f"query {query}, join {name}"
+        yield f"query {query}, join {name} in {members[0].folder.rsplit('/', 4)[0]}"
         yield from (f"  {text}" for text in _condition(members))
         for core in members:
             yield f"  {'/'.join(core.folder.split('/')[-2:])}  {_state(core)}"

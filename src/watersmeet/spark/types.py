@@ -9,6 +9,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 
 from watersmeet.errors import SchemaError
 from watersmeet.expression.tree import Column
+from watersmeet.spark.chaining import metadata
 from watersmeet.spark.emit import METRICS
 from watersmeet.spark.spec import Binding
 
@@ -42,7 +43,7 @@ def output_type(bound: Binding, schemas: list[StructType]) -> StructType:
         kind: Any = from_arrow_type(field.type, prefer_timestamp_ntz=True)
         if isinstance(expr, Column):
             kind = by_stream[expr.stream][expr.name].dataType
-        fields.append(StructField(field.name, kind, True))
+        fields.append(StructField(field.name, kind, True, metadata(bound, expr)))
     if bound.spec.late is not None:
         fields.append(StructField(bound.spec.late, StringType(), True))
     if bound.spec.streaming:

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from watersmeet.bench.report import print_targets
@@ -138,7 +139,7 @@ def print_run(
     console.print(table)
     print_targets(reached, about, "rates", console)
     for problem in problems:
-        console.print(f"[red]{problem}[/]", highlight=False)
+        console.print(f"[red]{escape(problem)}[/]", highlight=False)
     if not disagreements(runs):
         console.print(
             "Counts and checksums agree between all systems that compute the same thing, batch by batch."

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from watersmeet.bench.report import machine, wide_console
 from watersmeet.bench.targets import rate_text
@@ -51,9 +52,9 @@ def bench_spark(
     print_run(runs, scale, reached, problems, about, console)
     if json is not None:
         write_json(json, about, scale, runs, reached, problems)
-        console.print(f"all figures: {json}")
+        console.print(f"all figures: {json}", markup=False)
     if plots is not None:
-        console.print(f"plot: {plot(runs, scale, plots)}")
+        console.print(f"plot: {plot(runs, scale, plots)}", markup=False)
     return not wrong and not any(run.problem for run in runs.values() if SYSTEMS[run.name].ours)
 
 
@@ -80,5 +81,5 @@ def _line(run: Run, scale: Scale) -> str:
     shown = [
         f"[bold]{rate_text(rate)}[/]/s at {size:,} rows a batch" for size, rate in rates if rate is not None
     ]
-    trouble = [f"[red]{run.problem}[/]"] if run.problem else []
+    trouble = [f"[red]{escape(run.problem)}[/]"] if run.problem else []
     return f"{run.title}: {'; '.join([*shown, *trouble])} ({len(run.batches)} batches)"

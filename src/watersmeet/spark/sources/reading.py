@@ -26,6 +26,9 @@ from watersmeet.spark.sources.rows import (
     tpch_rows,
     workload_rows,
 )
+from watersmeet.spark.worker import end_quietly
+
+end_quietly()  # Spark's planners import this module too, and are idle when they have asked it
 
 
 class GeneratedSource(DataSource):

@@ -1,0 +1,13 @@
+"""What a join has done so far, in numbers."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Tally:
+    """Rows refused as late by stream, results given, pushes, and the seconds that they took. Has one writer."""
+
+    late: tuple[int, int] = (0, 0)
+    results: int = 0
+    pushes: int = 0
+    seconds: float = 0.0

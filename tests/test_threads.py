@@ -1,0 +1,124 @@
+"""Several threads push: a push is atomic, and together the pushes give exactly what they give one after the other."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import watersmeet as wm
+
+PUSHES, ROWS = 60, 20
+
+
+def together(*jobs: Callable[[], None]) -> None:
+    """Run the jobs at once, each on a thread of its own; what one of them raises is raised here."""
+    failures: list[BaseException] = []
+    start = threading.Barrier(len(jobs))
+
+    def run(job: Callable[[], None]) -> None:
+        try:
+            start.wait()
+            job()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def pushing(join: wm.StreamJoin, stream: str, column: str, found: list[wm.Result], key: int = 1) -> Any:
+    """A producer: pushes equal rows and keeps what it is given."""
+    rows = {column: np.full(ROWS, key)}
+    return lambda: found.extend(join.push({stream: rows}) for _ in range(PUSHES))
+
+
+@pytest.mark.parametrize("options", [{}, {"cores": 2}, {"how": "full"}, {"index": "hash"}], ids=str)
+def test_a_thread_a_stream_finds_every_pair_once(options: dict[str, Any]) -> None:
+    join = wm.StreamJoin("r.x = s.a", r=wm.Unbounded(), s=wm.Unbounded(), **options)
+    found: list[wm.Result] = []
+    together(pushing(join, "r", "x", found), pushing(join, "s", "a", found))
+    found.append(join.finish())
+    r = np.concatenate([result.pairs()["r"] for result in found])
+    s = np.concatenate([result.pairs()["s"] for result in found])
+    rows = PUSHES * ROWS
+    assert r.size == rows * rows
+    assert np.unique(r * rows + s).size == rows * rows
+    stats = join.stats()
+    assert (stats["pushes"], stats["results"]) == (2 * PUSHES, rows * rows)
+
+
+def test_rows_of_one_push_follow_on_one_another_whoever_else_pushes() -> None:
+    """Count windows see how pushes are interleaved: within a push of r rows nobody else arrives."""
+    join = wm.StreamJoin("r.x = s.a", r=wm.Rows(ROWS), s=wm.Rows(ROWS))
+    found: list[wm.Result] = []
+    together(*(pushing(join, stream, column, found) for stream, column in (("r", "x"), ("s", "a")) * 2))
+    for result in found:  # each row of a push sees the last ROWS rows of the other stream, which are one push
+        r, s = (set((result.pairs()[side] // ROWS).tolist()) for side in "rs")
+        assert len(r) <= 1
+        assert len(s) <= 1
+
+
+def test_others_may_ask_and_save_while_a_thread_pushes(tmp_path: Path) -> None:
+    join = wm.StreamJoin("r.x = s.a", r=wm.Rows(50), s=wm.Rows(50), how="left")
+    found: list[wm.Result] = []
+    seen: Counter[bool] = Counter()
+
+    def ask() -> None:
+        for number in range(20):
+            stats = join.stats()
+            seen[stats["streams"]["r"]["arrived"] % ROWS == 0] += 1
+            assert "StreamJoin left" in join.explain()
+            join.save(tmp_path / str(number))
+            loaded = wm.StreamJoin.load(tmp_path / str(number)).stats()["streams"]["r"]
+            assert loaded["arrived"] % ROWS == 0  # never half of a push
+
+    together(pushing(join, "r", "x", found), pushing(join, "s", "a", found), ask)
+    assert seen == {True: 20}
+
+
+def test_asyncio_tasks_push_through_threads() -> None:
+    join = wm.StreamJoin("r.x = s.a", r=wm.Unbounded(), s=wm.Unbounded(), result="count")
+
+    async def producer(stream: str, column: str) -> int:
+        rows = {column: np.ones(ROWS, np.int64)}
+        return sum([(await asyncio.to_thread(join.push, {stream: rows})).count for _ in range(PUSHES)])
+
+    async def both() -> int:
+        return sum(await asyncio.gather(producer("r", "x"), producer("s", "a")))
+
+    assert asyncio.run(both()) == (PUSHES * ROWS) ** 2
+
+
+def test_a_join_that_is_closed_while_others_push_refuses_the_rest_in_clear_words() -> None:
+    join = wm.StreamJoin("r.x = s.a", r=wm.Rows(50), s=wm.Rows(50), cores=2)
+    found: list[wm.Result] = []
+    refused: list[str] = []
+
+    def push() -> None:
+        try:
+            for _ in range(10_000):
+                found.append(join.push(r={"x": np.ones(5000, np.int64)}))
+        except wm.WatersmeetError as error:
+            refused.append(str(error))
+
+    def close() -> None:
+        while not found:
+            pass
+        join.close()
+
+    together(push, push, close)
+    assert (
+        refused
+        == ["the join must be open to be pushed to; got a push after close(); make a new StreamJoin"] * 2
+    )
+    assert join.stats()["streams"]["r"]["arrived"] == 5000 * len(found)
