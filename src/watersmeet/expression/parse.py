@@ -159,7 +159,7 @@ def parse_select(text: str) -> tuple[Syntax, ...]:
 
 
 def one_line(text: str) -> str:
-    """The same text on one line, without comments; what stands inside of quotes stays as it is.
+    r"""The same text on one line, without comments; what stands inside of quotes stays as it is.
 
     >>> one_line("r.x  = s.x\n AND r.note <> 'a  b'")
     "r.x = s.x AND r.note <> 'a  b'"
