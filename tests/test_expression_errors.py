@@ -27,9 +27,8 @@ ALL = f"a column must be one of {COLUMNS}, s.id, s.amount, ..."
 COMPARE = "must have values of types that compare; got"
 SUBQUERY = "a condition must be an expression over the streams; got a subquery; join its result as a stream"
 AGGREGATE = "a condition must be about one row of each stream; got an aggregate; aggregate the result"
-QUERY = (
-    "a condition must be an expression over the streams; got a whole query; give only what stands after ON"
-)
+STREAMS = "a condition must be an expression over the streams"
+QUERY = f"{STREAMS}; got a whole query; give only what stands after ON"
 BRACKETS = "a comparison of comparisons must have brackets; got none; write (a = b) < c or a = (b < c)"
 VALID = "a condition must be valid SQL; got"
 SCALAR = "must be a number, text, binary, boolean, date, time or duration; got"
@@ -96,7 +95,7 @@ CASES = [
     (
         "CAST(r.id AS MAP<INT, INT>) = 1",
         f"a cast must be to one of {CAST_TARGETS}; got MAP<INT, INT>; use one",
-        "r.id",
+        "MAP<INT, INT>",
     ),
     # syntax
     ("r.id = = s.id", f"{VALID} an operand or argument missing near '='; correct the text here", (7, 8)),
@@ -145,7 +144,13 @@ CASES = [
     ("r JOIN s ON r.id = s.id", QUERY, "r JOIN s ON r.id = s.id"),
     ("r.id FROM r JOIN s ON r.id = s.id", QUERY, None),
     ("FROM r JOIN s ON r.id = s.id", QUERY, None),
-    ("ON r.id = s.id", QUERY, None),
+    ("ON r.id = s.id", f"{STREAMS}; got ON in front of it; give only what stands after ON", "ON"),
+    ("on r.id = s.id", f"{STREAMS}; got ON in front of it; give only what stands after ON", "on"),
+    (
+        "WHERE r.id = s.id",
+        f"{STREAMS}; got WHERE in front of it; give only what stands after ON or WHERE",
+        "WHERE",
+    ),
     # what Spark and the parser bracket differently
     ("r.b = s.id IN (1, 2)", BRACKETS, None),
     ("r.id BETWEEN 1 AND 2 = r.b", BRACKETS, None),
@@ -161,8 +166,45 @@ CASES = [
     ("SUBSTRING(r.sym) = 'a'", f"{VALID} a function with an argument missing; add it", None),
     (
         "my_udf(r.id) = 1",
-        f"a function must be one of {FUNCTIONS}; got MY_UDF; use those, or add a column",
-        "my_udf(r.id)",
+        f"a function must be one of {FUNCTIONS}; got my_udf; use those, or add a column",
+        "my_udf",
+    ),
+    *(
+        (text, f"a function must be one of {FUNCTIONS}; got {name}; use those, or add a column", name)
+        for text, name in [
+            ("r.id = 1 AND DATE_TRUNC('day', r.t) = s.t", "DATE_TRUNC"),
+            ("r.sym RLIKE s.sym", "RLIKE"),
+            ("(r.sym) NOT REGEXP 'a'", "REGEXP"),
+            ("UPPER(r.sym RLIKE 'a') = 'A'", "RLIKE"),
+            ("lpad(r.sym, 3, 'x') = s.sym", "lpad"),
+            ("TRIM(BOTH 'x' FROM r.sym) = 'a'", "TRIM"),
+            ("ABS(EXTRACT(YEAR FROM r.d)) = 1", "EXTRACT"),
+            ("r.d = CURRENT_DATE", "CURRENT_DATE"),
+            ("TIME_TO_TIME_STR(r.sym) = 'a'", "TIME_TO_TIME_STR"),
+        ]
+    ),
+    *(
+        (text, f"a cast must be to one of {CAST_TARGETS}; got {name}; use one", name)
+        for text, name in [
+            ("CAST(r.id AS TIME) = 1", "TIME"),
+            ("r.id::time = 1", "time"),
+            ("CAST(CAST(r.id AS INT) AS TIME) = 1", "TIME"),
+            ("CAST(CAST(r.id AS DECIMAL(3, 1)) AS TIME) = 1", "TIME"),
+            ("CAST(5L AS TIME) = 1", "TIME"),
+            ("CAST(r.id AS INT(3)) = 1", "INT(3)"),
+            ("CAST(r.id AS DECIMAL(3, 1, 2)) = 1", "DECIMAL(3, 1, 2)"),
+        ]
+    ),
+    (
+        "LENGTH(r.sym, 'utf8') = 1",
+        "LENGTH must be written in its plain form; got it with 'binary'; leave that out",
+        "'utf8'",
+    ),
+    ("r.id = INT(s.id, 2)", "INT must have no more arguments than 1; got 2; leave out the rest", "INT"),
+    (
+        "TO_DATE(r.sym, 'yyyy') = r.d",
+        "TO_DATE must have no more arguments than 1; got 2; leave out the rest",
+        "TO_DATE",
     ),
     (
         "SOUNDEX(r.sym) = 'x'",
@@ -226,6 +268,7 @@ def test_keywords_and_quoted_names_can_be_streams_and_columns() -> None:
         ("r.nope", "a column must be one of .* got 'nope'"),
         ("SUM(r.id)", "a select list must be about one row of each stream; got an aggregate"),
         ("", "a select list must be SQL text; got an empty text"),
+        ("WHERE r.id", "got WHERE in front of it; give only what stands between SELECT and FROM"),
         ("r.id FROM r", "a select list must be only expressions; got FROM"),
         ("id", "a column name must be of one stream; got 'id'"),
         (
@@ -239,6 +282,40 @@ def test_a_select_list_is_refused_in_these_words(text: str, message: str) -> Non
         Select(text).bind(SCHEMAS)
 
 
+STAR = "a star must stand alone or with EXCEPT (a, b); got"
+LIST = "EXCEPT must have a list of columns in brackets; got something else; write * EXCEPT (a, b)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        *(
+            (text, f"{STAR} {name}; list the columns one by one", name)
+            for text, name in [
+                ("r.* EXCLUDE (id)", "EXCLUDE"),
+                ("r.id, * REPLACE (1 AS id)", "REPLACE"),
+                ("r.* RENAME (id AS x)", "RENAME"),
+                ("* ILIKE 'i%'", "ILIKE"),
+                ("r.* EXCEPT (id) REPLACE (1 AS b)", "REPLACE"),
+            ]
+        ),
+        ("r.* EXCEPT id", LIST, "EXCEPT"),
+        ("r.* EXCEPT ()", LIST, "EXCEPT"),
+        ("r.* EXCEPT (id + 1)", LIST, "EXCEPT"),
+        ("r.* EXCEPT (b, prise)", f"a column must be one of {COLUMNS}; got 'prise'; did you mean r.price?", "prise"),
+        ("r.* EXCEPT (s.amount)", "a stream must be one of r; got 's'; correct the name", "s.amount"),
+        ("* EXCEPT (sym)", "a column name must be of one stream; got 'sym', which several have; write r.sym or s.sym", "sym"),
+        ("r.* EXCEPT (id, ID)", "EXCEPT must name a column once; got 'id' again; leave one out", "ID"),
+    ],
+)  # fmt: skip
+def test_what_stands_behind_a_star_is_refused_in_these_words(text: str, message: str, place: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        Select(text).bind(SCHEMAS)
+    said, line, carets = str(caught.value).split("\n")
+    assert (said, line) == (message, f"    {text}")
+    assert carets == " " * (4 + text.index(place)) + "^" * len(place)
+
+
 def test_a_wrong_stream_is_refused_before_any_schema_is_known() -> None:
     windows = {"r": wm.Rows(9), "s": wm.Rows(9)}
     message = (
@@ -246,7 +323,7 @@ def test_a_wrong_stream_is_refused_before_any_schema_is_known() -> None:
     )
     with pytest.raises(ConditionError, match=message):
         wm.StreamJoin("r.id = x.id", windows=windows)
-    for text in ("r.id, ABS(x.id)", "x.*"):
+    for text in ("r.id, ABS(x.id)", "x.*", "* EXCEPT (x.id)"):
         with pytest.raises(ConditionError, match=r"^a stream must be one of r, s; got 'x'; correct the name"):
             wm.StreamJoin("r.id = s.id", windows=windows, select=text)
     with pytest.raises(ConditionError, match=r"^a stream must be one of r; got 's'; correct the name"):

@@ -144,4 +144,39 @@ def test_a_text_too_deep_for_python_is_refused() -> None:
     ):
         Condition("(" * 10_000 + "1" + ")" * 10_000)
     with pytest.raises(ConditionError, match=r"^a condition must be nested less deeply"):
-        Condition(" AND ".join(["r.x > s.x + 1"] * 5_000)).bind(SCHEMAS)
+        Condition(" + ".join(["r.x"] * 5_000) + " > s.x").bind(SCHEMAS)
+
+
+@pytest.mark.parametrize("terms", range(220, 320, 20))
+def test_what_is_nearly_too_deep_is_refused_at_once_or_works_to_the_end(terms: int) -> None:
+    """Binding takes the most of Python's stack for each level: what is bound can be shown, compared and evaluated."""
+    for text in (
+        " + ".join(["r.x"] * terms) + " > s.x",
+        "NOT " * terms + "r.b",
+        "r.x" + "::INT::BIGINT" * terms + " > s.x",
+    ):
+        check(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [("r.x = {}", " OR "), ("r.x <> {}", " AND "), ("r.x <> s.x + {}", " AND "), ("r.x = s.x + {}", " OR "),
+     ("(r.x <> {} OR s.n = 'a')", " AND "), ("NOT (r.x = {})", " AND ")],
+)  # fmt: skip
+def test_thousands_of_terms_are_no_deeper_than_two(text: str, mark: str) -> None:
+    terms = 2_000
+    bound = Condition("r.i = s.i AND (" + mark.join(text.format(i) for i in range(terms)) + ")").bind(SCHEMAS)
+    assert str(bound)
+    values = {"x": 5, "i": 1, "n": "a"}
+    rows = pa.record_batch({name: pa.array([values.get(name)], type) for name, type in COLUMNS.items()})
+    passes = all(bound.passes(stream, rows) in (None, [True]) for stream in "rs")
+    keys = {stream: [band.keys(stream, rows)[0] for band in bound.bands] for stream in "rs"}
+    for band, left, right in zip(bound.bands, keys["r"], keys["s"], strict=True):
+        passes = passes and any(lo[0] <= left[0] <= hi[0] for lo, hi in band.bounds("s", right))
+    expected = {"r.x = {}": True, "r.x = s.x + {}": True, "(r.x <> {} OR s.n = 'a')": True}.get(text, False)
+    assert (passes and bool(bound.holds(rows, rows)[0])) == expected
+
+
+def test_a_list_of_a_thousand_columns_is_no_chain() -> None:
+    assert str(Condition("r.x IN (" + ", ".join(["s.x + r.i"] * 1_000) + ")").bind(SCHEMAS))
+    assert str(Condition(" || ".join(["r.n"] * 1_000) + " = s.n").bind(SCHEMAS))

@@ -92,7 +92,7 @@ def test_whatever_comes_is_kept_as_it_is_or_refused(
             continue
         kept += stored(array) if side == "r" else []
     rest = join.finish()
-    if None not in join._schemas:
+    if None not in join._known.schemas:
         found = stored(rest.to_arrow().column("x").combine_chunks())
         assert found == [kept[row] for row in rest.pairs()["r"]]
 

@@ -280,3 +280,70 @@ def test_a_poll_without_rows_and_columns_is_nothing() -> None:
         wm.OptionError, match=r"such as push\(r=batch\) or push\({'r': batch}\); got DataFrame"
     ):
         join.push(pd.DataFrame({"k": ["a"]}))
+
+
+@pytest.mark.parametrize("unit", ["M8[10s]", "M8[100ms]", "M8[15m]", "M8[2h]", "M8[D]"])
+def test_steps_of_several_units_are_the_moments_they_stand_for(unit: str) -> None:
+    moments = np.array(["2024-01-01T00:00:30", "2024-01-02T00:00:00", "NaT"], "M8[s]").astype(unit)
+    join = wm.StreamJoin("r.k = s.k", r=wm.Rows(10), s=wm.Rows(10), select="at")
+    join.push(r={"k": [1, 1, 1], "at": moments})
+    found = join.push(s={"k": [1]}).to_arrow().column("at").to_pylist()
+    wanted = [None if np.isnat(moment) else moment.astype("M8[us]").item() for moment in moments]
+    assert found == wanted or found == [moment and moment.date() for moment in wanted]
+    with pytest.raises(SchemaError, match="'at' of stream 'r'"):
+        join.push(r={"k": [1], "at": np.array([2**62], unit)})
+
+
+def test_what_has_no_value_says_nothing_of_a_type() -> None:
+    import pandas as pd
+
+    for nothing in (
+        pd.DataFrame({"k": [1], "c": [np.nan]}),
+        pd.DataFrame({"k": [1], "c": pd.Categorical([None])}),
+        pd.DataFrame({"k": [], "c": []}),
+        {"k": [1], "c": [None]},
+        {"k": np.array([]), "c": np.array([])},
+    ):
+        join = wm.StreamJoin("r.k = s.k", r=wm.Rows(10), s=wm.Rows(10))
+        join.push(r=nothing)
+        join.push(r={"k": [2], "c": ["a text"]})
+        assert join.push(s={"k": [2]}).to_arrow().column("c").to_pylist() == ["a text"]
+
+
+@pytest.mark.parametrize("column", [[True], [1.5, True], np.array([True])], ids=str)
+def test_a_truth_value_is_no_number(column: Any) -> None:
+    join = wm.StreamJoin("r.k = s.k", r=wm.Rows(10), s=wm.Rows(10))
+    join.push(r={"k": [1.5]})
+    with pytest.raises(SchemaError, match="'k' of stream 'r'"):
+        join.push(r={"k": column})
+
+
+def test_objects_of_polars_are_refused() -> None:
+    import polars as pl
+
+    join = wm.StreamJoin("r.k = s.k", r=wm.Rows(10), s=wm.Rows(10))
+    with pytest.raises(SchemaError, match=r"'c' of stream 'r'.*polars' Object"):
+        join.push(r=pl.DataFrame({"k": [1], "c": pl.Series([{1, 2}], dtype=pl.Object)}))
+
+
+def test_a_reader_may_ask_the_join_that_it_is_pushed_to() -> None:
+    join = wm.StreamJoin("r.k = s.k", r=wm.Rows(10), s=wm.Rows(10))
+    asked = []
+
+    def batches() -> Any:
+        asked.append(join.stats()["streams"]["r"]["rows"])
+        join.push(s={"k": ["1"]})  # brings a schema while this push is being read
+        yield pa.record_batch({"k": ["1"]})
+
+    assert join.push(r=pa.RecordBatchReader.from_batches(pa.schema({"k": pa.string()}), batches())).count == 1
+    assert asked == [0]
+
+
+def test_outer_rows_can_be_read_once_the_other_stream_has_begun() -> None:
+    join = wm.StreamJoin("r.k = s.k", r=wm.Rows(1), s=wm.Rows(1), how="left")
+    early = join.push(r={"k": [1, 2, 3]})
+    assert early.count == 2
+    with pytest.raises(wm.ResultError, match="schema of 's'"):
+        early.to_arrow()
+    join.push(s={"k": [7], "name": ["x"]})
+    assert early.to_arrow().to_pylist() == [{"r_k": k, "s_k": None, "name": None} for k in (1, 2)]

@@ -46,3 +46,20 @@ def test_equal_values_meet_whatever_their_types(case: str, index: str, condition
             joined(types, index, condition)
     else:
         assert joined(types, index, condition) == 2
+
+
+@pytest.mark.parametrize("op", ["=", "<>", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("constant", ["1e-1", "0.1D", "CAST(0.1 AS DOUBLE)"])
+@pytest.mark.parametrize("difference", ["r.k - s.k", "ABS(r.k - s.k)"])
+def test_a_difference_of_decimals_beside_a_double_is_compared_as_doubles(
+    op: str, constant: str, difference: str
+) -> None:
+    tenths = [Decimal(i).scaleb(-1) for i in range(-3, 4)]
+    join = wm.StreamJoin(f"{difference} {op} {constant}", r=wm.Unbounded(), s=wm.Unbounded())
+    column = pa.array(tenths, pa.decimal128(10, 2))
+    compare = {"=": "__eq__", "<>": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}[
+        op
+    ]
+    differences = [abs(x - y) if "ABS" in difference else x - y for x in tenths for y in tenths]
+    wanted = sum(getattr(float(value), compare)(0.1) for value in differences)
+    assert join.push(r={"k": column}, s={"k": column}).count == wanted

@@ -98,7 +98,8 @@ def test_a_result_without_rows_to_show_says_why() -> None:
         "result=&#x27;count&#x27; keeps no rows"
         in joined(result="count").push(r={"x": [1]}, s={"a": [1]})._repr_html_()
     )
-    assert "once the schema of &#x27;s&#x27; is known" in joined().push(r={"x": [1]})._repr_html_()
+    alone = joined(r=wm.Rows(1), how="left").push(r={"x": [1, 2]})
+    assert "once the schema of &#x27;s&#x27; is known" in alone._repr_html_()
 
 
 @pytest.mark.parametrize("limit", [0, 1, 4, 5, 6, 9, 100])

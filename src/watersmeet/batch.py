@@ -174,6 +174,7 @@ def _imported(data: Any, stream: str) -> pa.RecordBatch:
     if hasattr(data, "__arrow_c_array__") and not isinstance(data, pa.Array):
         return pa.record_batch(data)
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.ChunkedArray):
+        _check_objects(data, stream)
         return one_batch(pa.table(data))
     kind, hint = type(data).__name__, ""
     if hasattr(data, "collect"):
@@ -186,6 +187,16 @@ def _imported(data: Any, stream: str) -> pa.RecordBatch:
         f"the batch of stream {stream!r} must be Arrow data (pyarrow, polars, duckdb, ...), a pandas DataFrame, a dict of lists or "
         f"NumPy arrays, or a list of row dicts; got {kind}{hint}"
     )
+
+
+def _check_objects(data: Any, stream: str) -> None:
+    """Refuse what polars hands out as Arrow data that is none: columns of Python objects, as addresses."""
+    if type(data).__module__.startswith("polars."):
+        objects = [name for name, kind in data.schema.items() if str(kind) == "Object"]
+        if objects:
+            raise SchemaError(
+                f"column {objects[0]!r} of stream {stream!r} must have a type that Arrow has; got polars' Object; cast it, or leave it out"
+            )
 
 
 def _is_frame(data: Any) -> bool:

@@ -50,6 +50,10 @@ class Texts:
 
     def given(self, schemas: Mapping[str, Any]) -> Schemas:
         """The option ``schemas=``, by stream."""
+        if not isinstance(schemas, Mapping):
+            raise OptionError(
+                f"schemas= must be a dict of Arrow schemas by stream; got {type(schemas).__name__}"
+            )
         listed: list[pa.Schema | None] = [None] * len(self.streams)
         for name, schema in schemas.items():
             if name not in self.streams:

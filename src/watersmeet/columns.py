@@ -75,21 +75,29 @@ def _imported(values: Any) -> pa.Array | None:
     if isinstance(values, np.ndarray):
         if values.dtype == object and values.ndim == 1:
             return None
+        if not values.size and values.dtype == float:  # what NumPy makes of an empty list
+            return pa.nulls(0)
         known = _known_to_arrow(values)
         return pa.array(known.copy() if known.dtype.kind in "iufmM" else known)
     if isinstance(values, pa.ChunkedArray):
         return _one_array(values)
-    if type(values).__module__.startswith("pandas.") and str(getattr(values, "dtype", "")) == "object":
-        return _inferred(values)[0]
-    ours = type(values).__module__.startswith("pandas.")
-    if hasattr(values, "__arrow_c_array__") or ours:
-        array = pa.array(
-            values.copy() if ours else values
-        )  # pandas' own conversion: its missing values are nulls
-        return _one_array(array) if isinstance(array, pa.ChunkedArray) else array
+    if type(values).__module__.startswith("pandas."):
+        return _from_pandas(values)
+    if hasattr(values, "__arrow_c_array__"):
+        return pa.array(values)
     if hasattr(values, "__arrow_c_stream__"):
         return _one_array(pa.chunked_array(values))
     return None
+
+
+def _from_pandas(values: Any) -> pa.Array | None:
+    """pandas' own conversion: its missing values are nulls. Without any value, doubles and categories say nothing of the type."""
+    if str(getattr(values, "dtype", "")) == "object":
+        return _inferred(values)[0]
+    array = pa.array(values.copy())
+    array = _one_array(array) if isinstance(array, pa.ChunkedArray) else array
+    vague = pt.is_floating(array.type) or pt.is_dictionary(array.type)
+    return pa.nulls(len(array)) if vague and array.null_count == len(array) else array
 
 
 def _one_array(chunks: pa.ChunkedArray) -> pa.Array:
@@ -101,11 +109,19 @@ def _known_to_arrow(values: np.ndarray) -> np.ndarray:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
     if values.dtype.kind in "mM":
-        unit = np.datetime_data(values.dtype)[0]
-        if values.dtype.kind == "m" and unit in "DW":
-            return values.astype("m8[s]")
-        if unit in _COARSE:
-            return values.astype(f"{values.dtype.kind}8[{_COARSE[unit]}]")
+        kind = values.dtype.kind
+        unit, step = np.datetime_data(values.dtype)  # a step of 10 s is a unit of its own to NumPy
+        fine = "s" if kind == "m" and unit in "DW" else _COARSE.get(unit, unit)
+        days = (
+            values.view(np.int64)[~np.isnat(values)] if kind == "M" and fine == "D" and unit == "D" else None
+        )
+        if days is not None and days.size and (int(days.min()) < -(2**31) or int(days.max()) >= 2**31):
+            raise OverflowError("a date is beyond the range of date32")
+        if fine != unit or step != 1:
+            known = values.astype(f"{kind}8[{fine}]")
+            if not np.array_equal(known.astype(values.dtype), values, equal_nan=True):
+                raise OverflowError(f"a value of {values.dtype} is beyond the range of {known.dtype}")
+            return known
     return values
 
 
@@ -144,8 +160,10 @@ def _inferred(values: Any) -> tuple[pa.Array | None, object]:
     try:
         array = pa.array(values)
         kind = array.type
-        # Only here does inference change objects: it mixes zones with none, dates with times, text with binary, and cuts nanoseconds.
+        # Only here does inference change objects: it mixes zones with none, dates with times, text with binary, truth
+        # values with numbers, and cuts nanoseconds.
         risky = pt.is_temporal(kind) or pt.is_nested(kind) or pt.is_binary(kind)
+        risky = risky or (not pt.is_boolean(kind) and bool in set(map(type, values)))
         if risky and not same_objects(_objects(values), array.to_pylist()):
             return None, f"{kind} would change it"
     except MemoryError:

@@ -250,6 +250,8 @@ def same_objects(given: Any, got: Any) -> bool:
         return set(given) <= set(got) and all(
             same_objects(given.get(name), value) for name, value in got.items()
         )
+    if isinstance(given, bool | np.bool_) != isinstance(got, bool):  # to Python, True is 1
+        return False
     return bool(given == got) or bool(given != given and got != got)
 
 

@@ -25,7 +25,7 @@ from watersmeet.flow.stream import leaving
 from watersmeet.interleave import interleaving, order_codes
 from watersmeet.outer import join_type
 from watersmeet.plan import INDEXES
-from watersmeet.result import Gatherer, Result
+from watersmeet.result import Gatherer, Latest, Result
 from watersmeet.show import join_html, join_line
 from watersmeet.snapshot import restore, snapshot, stored_rows
 from watersmeet.state import (
@@ -129,10 +129,16 @@ class StreamJoin:
         )  # fmt: skip
         self.options |= checked_flow(self._flow, how, result)
         self._texts = Texts(named, condition, select, join_type(how))
+        self._latest = Latest()
         self._core = self._new_core()
         self._know(self._texts.bind(NOTHING))
         # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._inside = (
+            False  # whether a call has its turn: it must not be interrupted by another of the same thread
+        )
+        # All that a push which brings a schema may change, until the push counts or is undone.
+        self._before: tuple[Schemas, dict[str, Any], dict[int, pa.Table], Any] | None = None
         # Who only looks must not wait for a producer that waits for room: in a flow it is enough that nothing is being written down.
         self._looking = self._core.lock if isinstance(self._core, FlowCore) else self._lock
         # Two tallies, each with one writer: what pushes gave, and what left through results().
@@ -176,30 +182,55 @@ class StreamJoin:
                     f"{type(rows).__name__}"
                 )
             batches = {**rows, **batches}
+        # Before it is this push's turn: reading runs code of the user's, which may take its time, or ask this join.
+        readers = self._readers
+        given: list[int] = []
+        arrows: list[pa.RecordBatch | None] = [None, None]
+        for name, data in batches.items():
+            k = self._place(name)
+            batch = readers[k].read(data)
+            if batch is not None:
+                given.append(k)
+                arrows[k] = batch
         with self._lock:
-            if self._finished or self._closed:
-                raise self._over("a push")
+            if self._inside or self._finished or self._closed:
+                raise self._refused("a push")
             try:
-                return self._push_all(batches, order, started)
+                self._inside = True
+                if readers is not self._readers or self._before is not None:
+                    arrows = self._read_again(arrows)
+                return self._push_all(arrows, order, given, started)
             except BaseException:
                 self._core.take_back()
                 raise
+            finally:
+                self._inside = False
 
-    def _over(self, what: str) -> StateError:
+    def _refused(self, what: str) -> StateError:
+        if self._inside:
+            return StateError(
+                f"a join must have ended one push before the next call; got {what} from within a push, by a signal handler for instance; "
+                "let the handler set a flag, and call when the push is over"
+            )
         call = "finish()" if self._finished else "close()"
         return StateError(
             f"the join must be open to be pushed to; got {what} after {call}; make a new StreamJoin"
         )
 
-    def _push_all(self, batches: Mapping[str, Any], order: Any, started: float) -> Result:
-        given: list[int] = []
-        arrows: list[pa.RecordBatch | None] = [None, None]
-        for name, data in batches.items():
-            k = self._place(name)
-            batch = self._readers[k].read(data)
-            if batch is not None:
-                given.append(k)
-                arrows[k] = batch
+    def _read_again(self, arrows: Sequence[pa.RecordBatch | None]) -> list[pa.RecordBatch | None]:
+        """Batches that were read before a schema, or a type, has become known."""
+        self._mend()
+        return [None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(arrows)]
+
+    def _mend(self) -> None:
+        """Should going back have failed itself, it is repeated before anything else is done."""
+        if self._before is not None:
+            self._go_back(*self._before)
+            self._before = None
+
+    def _push_all(
+        self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
+    ) -> Result:
         if not self._known.complete:
             fresh = tuple(
                 None if batch is None or batch.schema == self._known.schemas[k] else batch.schema
@@ -222,12 +253,15 @@ class StreamJoin:
         core = self._core
         waiting = core.collector.together() if isinstance(core, CollectingCore) else None
         before = self._known.schemas, snapshot(core), stored_rows(core), waiting
+        self._before = before
         try:
             self._learn(fresh, *before)
-            return self._push(arrows, order, given, started)
+            result = self._push(arrows, order, given, started)
         except BaseException:
-            self._go_back(*before)
+            self._mend()
             raise
+        self._before = None
+        return result
 
     def _let_collected_through(self) -> None:
         """While a consumer takes results, it may let collected rows through at any time: they go first."""
@@ -305,7 +339,8 @@ class StreamJoin:
     ) -> Result:
         if not self._known.complete:
             arrows = [None if self._lacks_time(k, batch) else batch for k, batch in enumerate(arrows)]
-        sequence = None if order is None else self._sequence(order, arrows)
+        unordered = order is None or (isinstance(order, str) and arrows == [None, None])
+        sequence = None if unordered else self._sequence(order, arrows)
         outcome = self._core.push(arrows, sequence, given[0] if given else 0)
         return self._give(outcome, 1, started)
 
@@ -350,19 +385,27 @@ class StreamJoin:
         """
         started = time.perf_counter()
         if clocks is not None:
+            if not isinstance(clocks, Mapping):
+                raise OptionError(
+                    f"advance() takes times by stream, such as advance({self.streams[0]}=time); got {type(clocks).__name__}"
+                )
             times = {**clocks, **times}
         with self._lock:
-            if self._finished or self._closed:
-                raise self._over("advance()")
-            codes: list[int | None] = [None, None]
-            for name, value in times.items():
-                k = self._place(name, "advance()")
-                codes[k] = self._time_code(k, name, value)
+            if self._inside or self._finished or self._closed:
+                raise self._refused("advance()")
             try:
+                self._inside = True
+                self._mend()
+                codes: list[int | None] = [None, None]
+                for name, value in times.items():
+                    k = self._place(name, "advance()")
+                    codes[k] = self._time_code(k, name, value)
                 return self._give(self._core.advance(codes), 0, started)
             except BaseException:
                 self._core.take_back()
                 raise
+            finally:
+                self._inside = False
 
     def _time_code(self, k: int, stream: str, value: Any) -> int:
         """A time of stream k as its time column would hold it, as a code."""
@@ -387,7 +430,7 @@ class StreamJoin:
             batch = Reader(stream, pa.schema([field])).read({window.time: one})
             assert batch is not None
             return int(axis.codes(k, batch)[0])
-        except (pa.ArrowException, SchemaError, DataError) as error:
+        except (pa.ArrowException, UnicodeError, SchemaError, DataError) as error:
             zone = getattr(field.type, "tz", None)
             hint = (
                 f"; write the zone, as in '2024-05-01 12:00:00+00:00' (the column's is {zone})"
@@ -405,15 +448,21 @@ class StreamJoin:
         """
         started = time.perf_counter()
         with self._lock:
+            if self._inside:
+                raise self._refused("finish()")
             if self._finished:
                 raise StateError("finish() must be called once; got a second call")
             try:
+                self._inside = True
+                self._mend()
                 result = self._give(self._core.finish(), 0, started)
+                self._finished = True
+                return result
             except BaseException:
                 self._core.take_back()
                 raise
-            self._finished = True
-            return result
+            finally:
+                self._inside = False
 
     def results(self) -> Iterator[Result]:
         """Results as they leave, block by block, while another thread pushes; ends after ``finish()``.
@@ -474,7 +523,9 @@ class StreamJoin:
         self._readers = [
             Reader(name, schema) for name, schema in zip(self.streams, known.schemas, strict=True)
         ]
-        self._gatherer = Gatherer(self.streams, known.usable, known.select, self.options["result"])
+        mode = self.options["result"]
+        self._gatherer = Gatherer(self.streams, known.usable, known.select, mode, self._latest)
+        self._latest.gatherer = self._gatherer
 
     def _adopt(self, fresh: Schemas) -> None:
         """Take on schemas that were not known before; with both known, the core can join."""
@@ -557,6 +608,9 @@ class StreamJoin:
     def save(self, directory: str | PathLike[str]) -> None:
         """Write the whole state to a directory; ``StreamJoin.load`` goes on from there, exactly."""
         with self._lock:
+            if self._inside:
+                raise self._refused("save()")
+            self._mend()
             self._save(directory)
 
     def _save(self, directory: str | PathLike[str]) -> None:

@@ -17,6 +17,14 @@ from watersmeet.matches import Matches
 from watersmeet.payload import Chunks
 from watersmeet.show import SHOWN, result_html, result_line
 
+_NO_ROWS = Chunks([], [])  # of a stream that has not begun
+
+
+class Latest:
+    """The newest gatherer of a join. Results of a time when not all schemas were known get their rows from it."""
+
+    gatherer: "Gatherer"
+
 
 class Gatherer:
     """Rows from arrival numbers: what a join's results share."""
@@ -27,12 +35,17 @@ class Gatherer:
         schemas: Sequence[pa.Schema | None],
         select: BoundSelect | None,
         mode: str,
+        latest: Latest | None = None,
     ) -> None:
         self.streams, self.schemas, self.select, self.mode = tuple(streams), tuple(schemas), select, mode
+        self.latest = latest
 
     def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
         """The select list's columns for the pairs with these (left, right) arrival numbers."""
         select = self.select
+        latest = None if self.latest is None else self.latest.gatherer
+        if select is None and latest is not None and latest.select is not None:
+            return latest.rows(chunks, arrivals)
         if select is None and not arrivals[0].size:  # no rows, of columns that nobody can name yet
             return pa.RecordBatch.from_struct_array(pa.array([], pa.struct([])))
         if select is None:
@@ -46,8 +59,8 @@ class Gatherer:
         columns: dict[tuple[str, str], pa.Array] = {}
         for stream, schema, stored, wanted in zip(self.streams, self.schemas, chunks, arrivals, strict=True):
             names = select.columns.get(stream, [])
-            if names and stored is not None and schema is not None:
-                batch = stored.take(wanted, names, schema)
+            if names and schema is not None:
+                batch = (stored or _NO_ROWS).take(wanted, names, schema)
                 columns |= {(stream, name): batch.column(i) for i, name in enumerate(names)}
         return select.evaluate(columns, arrivals[0].size)
 

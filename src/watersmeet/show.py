@@ -73,7 +73,17 @@ def _short(text: str) -> str:
 
 
 def _value(value: pa.Scalar) -> str:
-    return _short(str(value)) if value.is_valid else "NULL"
+    if not value.is_valid:
+        return "NULL"
+    try:
+        return _short(str(value))
+    except (
+        ValueError,
+        OverflowError,
+        KeyError,
+        pa.ArrowException,
+    ):  # a date or zone that Python does not have
+        return _short(str(value.cast(pa.string())))
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], titles: Sequence[str] | None = None) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -30,7 +31,10 @@ def write_state(
     folder = Path(directory)
     if folder.exists() and not folder.is_dir():
         raise StateError(f"a state must be saved to a directory; got the file {folder}; name another place")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"a state must be saved to a directory; {folder} cannot be made: {error}") from error
     if any(folder.iterdir()) and not (folder / HEADER).exists():
         raise StateError(
             f"a state must be saved to a new or empty directory, or over an older state; got {folder}, with other files"
@@ -52,7 +56,7 @@ def _write_table(folder: Path, name: str, table: pa.Table) -> dict[str, Any]:
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     data = sink.getvalue()
-    file = f"{name}-{uuid.uuid4().hex[:12]}.arrow"
+    file = f"{quote(name, safe='')[:80]}-{uuid.uuid4().hex[:12]}.arrow"  # a name may hold what a path may not
     _write(folder / file, data)
     return {"file": file, "bytes": data.size, "checksum": _digest(data)}
 
@@ -99,7 +103,7 @@ def _read_table(path: Path, entry: Mapping[str, Any]) -> pa.Table:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise StateError(f"{path} is missing: no complete state was saved there") from error
 
 

@@ -10,17 +10,19 @@ import pytest
 
 import watersmeet as wm
 from spark.sweep import SCHEMA, Sweep, Text, table
-from watersmeet.errors import OptionError
+from test_expression_parse import LITERALS
+from watersmeet.errors import ConditionError, OptionError
+from watersmeet.expression import Select
 
-ROWS = 40
+ROWS = 42
 AT_ONCE = 120  # conditions in one Spark job: as many columns of one cross join
 INDEXES = ["scan", "hash", "bi_sort", "rap_table", "wib_tree"]
 RULES = "org.apache.spark.sql.catalyst.optimizer"
 SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Two rules that change results: LOWER(UPPER('ß')) becomes LOWER('ß'), and NULL < 99999999999999999999 becomes true.
-    "spark.sql.optimizer.excludedRules": f"{RULES}.SimplifyCaseConversionExpressions,{RULES}.UnwrapCastInBinaryComparison",
+    # A rule that changes results: LOWER(UPPER('ß')) becomes LOWER('ß').
+    "spark.sql.optimizer.excludedRules": f"{RULES}.SimplifyCaseConversionExpressions",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # compiling a hundred columns takes longer than to interpret them
 }
@@ -130,6 +132,43 @@ def test_a_join_of_spark_finds_what_its_columns_say(plain_spark: Any) -> None:
         assert (pairs == match).all(), text
         assert ours is not None
         assert (ours == pairs).all(), text
+
+
+@pytest.mark.parametrize("ansi", ["false", "true"])
+def test_quotes_are_read_as_in_spark(plain_spark: Any, ansi: str) -> None:
+    plain_spark.conf.set("spark.sql.ansi.enabled", ansi)
+    texts = [text for text, _ in LITERALS]
+    (found,) = plain_spark.sql(f"SELECT {', '.join(texts)}").collect()
+    assert dict(zip(texts, found, strict=True)) == dict(LITERALS)
+
+
+def test_a_star_leaves_out_what_it_leaves_out_in_spark(plain_spark: Any) -> None:
+    columns = {"r": ["id", "x", "y"], "s": ["id", "z"]}
+    for stream, names in columns.items():
+        plain_spark.range(1).selectExpr(*(f"id AS {name}" for name in names)).createOrReplaceTempView(stream)
+    schemas = {stream: pa.schema([(name, pa.int64()) for name in names]) for stream, names in columns.items()}
+    for text in (
+        "* EXCEPT (x, s.id)",
+        "r.* EXCEPT (X, y)",
+        "* EXCEPT (r.id, z)",
+        "r.* EXCEPT (r.id), s.*",
+        "* EXCEPT (r.id, s.id, x, y, z), 1 AS a",
+    ):
+        ours = Select(text).bind(schemas).schema.names
+        assert ours == plain_spark.sql(f"SELECT {text} FROM r CROSS JOIN s").columns, text
+    for text in (
+        "* EXCEPT (id)",
+        "r.* EXCEPT (z)",
+        "r.* EXCEPT (s.id)",
+        "r.* EXCEPT (x, r.x)",
+        "r.* EXCEPT ()",
+        "r.* EXCEPT x",
+        "r.* EXCLUDE (x)",
+    ):
+        with pytest.raises(ConditionError):
+            Select(text).bind(schemas)
+        with pytest.raises(Exception, match=r"EXCEPT|AMBIGUOUS|UNRESOLVED|SYNTAX|CANNOT_RESOLVE"):
+            plain_spark.sql(f"SELECT {text} FROM r CROSS JOIN s")
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def explain(
 ) -> None:
     """Show how a condition is joined: normal form, driving index, what is left to check."""
     schemas = {
-        stream: open_input(text, 1).schema if end_of(text) else schema_of(text)
+        stream: open_input(text, 1).schema if end_of(text) or Path(text).is_dir() else schema_of(text)
         for stream, text in (("r", r), ("s", s))
     }
     windows = options.windows(window_r, window_s)

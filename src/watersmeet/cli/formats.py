@@ -1,5 +1,7 @@
 """File formats by name and by the end of a file's name."""
 
+from pathlib import Path
+
 from watersmeet.errors import OptionError
 
 ENDS = {
@@ -24,6 +26,26 @@ def format_of(what: str, path: str, given: str | None, option: str) -> str:
     if not end and given is None:
         raise OptionError(f"{what} must end in {', '.join(ENDS)}; got {path!r}; rename it, or give {option}")
     return ENDS.get(end, given or "")
+
+
+def format_of_folder(path: str) -> str:
+    """The format of a folder: by its name, else by the names of its files, which must agree."""
+    if end_of(path):
+        return ENDS[end_of(path)]
+    inside = (file.relative_to(path) for file in Path(path).rglob("*") if file.is_file())
+    names = sorted(
+        str(file) for file in inside if not any(part.startswith((".", "_")) for part in file.parts)
+    )
+    kinds = {
+        ENDS.get(end_of(name)): name for name in names
+    }  # hidden files, and Spark's _SUCCESS, are never read
+    if len(kinds) == 1 and None not in kinds:
+        return next(kind for kind in kinds if kind)
+    got = " and ".join(map(repr, list(kinds.values())[:2])) or "no file"
+    raise OptionError(
+        f"the files of a folder must have one format, told by the ends of their names: {', '.join(ENDS)}; got {got} in "
+        f"{path!r}; give --format, or a folder of such files alone"
+    )
 
 
 def end_of(path: str) -> str:

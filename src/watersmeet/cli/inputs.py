@@ -1,7 +1,7 @@
-"""Files and standard input as a schema and batches.
+"""Files, pipes and standard input as a schema and batches.
 
 What stays true: rows come in file order, a batch at a time; no file is read whole (of a folder of texts, one file at a
-time). What cannot be read is one OptionError that names the file, at the start or in the middle.
+time). What cannot be read is one OptionError that names the file, at the start or in the middle. Texts are UTF-8.
 """
 
 import sys
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.cli.formats import checked_format, format_of
+from watersmeet.cli.csv_options import Csv, typed, typed_schema
+from watersmeet.cli.formats import checked_format, format_of, format_of_folder
 from watersmeet.errors import OptionError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 BLOCK = 1 << 20  # bytes of text that are parsed at a time; types are read off the first block
+UTF8 = "; if it is Latin-1, do: iconv -f latin1 -t utf-8"
 
 
 @dataclass(frozen=True)
@@ -29,43 +31,56 @@ class Input:
     batches: "Iterator[pa.RecordBatch]"
 
 
-def open_input(path: str, batch: int, given: str | None = None, types: "pa.Schema | None" = None) -> Input:
-    """Open a file, a folder of files or standard input (``-``); batches have at most ``batch`` rows.
+def open_input(
+    path: str,
+    batch: int,
+    given: str | None = None,
+    types: "pa.Schema | None" = None,
+    csv: Csv = Csv(),  # noqa: B008 (a frozen value)
+) -> Input:
+    """Open a file, a folder of files, a pipe or standard input (``-``); batches have at most ``batch`` rows.
 
     ``given``: the format, where no name tells it. ``types``: types of columns of a text format.
     """
-    if path == STDIN:
-        kind = checked_format(given, "--format") or "arrow"
-    else:
-        kind = format_of("an input file", path, given, "--format")
+    kind = _kind(path, given)
     if types is not None and not kind.startswith(("csv", "ndjson")):
         raise OptionError(
             f"types can be given for csv and ndjson; got them for {path!r}, a {kind} file, which has its own"
         )
     with _readable(path, kind):
-        reader = _reader(path, kind, batch, types)
-        schema = reader.schema
+        reader = _reader(path, kind, batch, types, csv)
+        schema = typed_schema(reader.schema, types) if kind.startswith("csv") else reader.schema
         if not schema.names:
             raise OptionError(
                 f"an input must have columns; got {path!r}, which has none: is it an empty folder?"
             )
         _check_types(path, schema, types)
-    return Input(schema, _cut(path, kind, reader, batch))
+        if kind.startswith("csv"):
+            _check_texts(path, schema, types)
+    return Input(schema, _cut(path, kind, reader, batch, types))
 
 
-def _reader(path: str, kind: str, batch: int, types: "pa.Schema | None") -> Any:
+def _kind(path: str, given: str | None) -> str:
+    if path == STDIN:
+        return checked_format(given, "--format") or "arrow"
+    if Path(path).is_dir() and given is None:
+        return format_of_folder(path)
+    return format_of("an input file", path, given, "--format")
+
+
+def _reader(path: str, kind: str, batch: int, types: "pa.Schema | None", csv: Csv) -> Any:
     """What has a schema and can be iterated."""
-    if path == STDIN and kind == "parquet":
+    if _is_stream(path) and kind == "parquet":
         raise OptionError(
-            "standard input must be csv, ndjson or arrow; got parquet, which is read from its end; give a file"
+            f"{_called(path)} must be csv, ndjson or arrow; got parquet, which is read from its end; give a file"
         )
     if path != STDIN and not Path(path).exists() and "://" not in path:
         raise OptionError(f"an input must be a readable file; got {path!r}: there is no such file")
     if path != STDIN and (kind == "parquet" or Path(path).is_dir() or "://" in path):
-        return _dataset(path, kind, batch, types)
+        return _dataset(path, kind, batch, types, csv)
     source = _source(path, kind)
     if kind.startswith("csv"):
-        return _csv(source, types)
+        return _csv(source, types, csv)
     if kind.startswith("ndjson"):
         return _ndjson(source, types)
     return _arrow(path, source)
@@ -75,19 +90,25 @@ def _source(path: str, kind: str) -> Any:
     import pyarrow as pa
 
     compression = "gzip" if kind.endswith(".gz") else None
-    return pa.input_stream(sys.stdin.buffer if path == STDIN else path, compression=compression)
+    opened: Any = path
+    if _is_stream(path):  # opened by Arrow, a path is asked for its size
+        opened = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115 (read until the end)
+    return pa.input_stream(opened, compression=compression)
 
 
-def _csv(source: Any, types: "pa.Schema | None") -> Any:
+def _is_stream(path: str) -> bool:
+    """Standard input, a named pipe or a process's output (``<(zcat ...)``): can be read once, from its start."""
+    return path == STDIN or (Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir())
+
+
+def _called(path: str) -> str:
+    return "standard input" if path == STDIN else f"the pipe {path!r}" if _is_stream(path) else repr(path)
+
+
+def _csv(source: Any, types: "pa.Schema | None", options: Csv) -> Any:
     from pyarrow import csv
 
-    return csv.open_csv(source, csv.ReadOptions(block_size=BLOCK), convert_options=_csv_types(types))
-
-
-def _csv_types(types: "pa.Schema | None") -> Any:
-    from pyarrow import csv
-
-    return csv.ConvertOptions(column_types=types)
+    return csv.open_csv(source, csv.ReadOptions(block_size=BLOCK), options.parsed(), options.converted(types))
 
 
 def _ndjson(source: Any, types: "pa.Schema | None") -> Any:
@@ -106,7 +127,7 @@ def _arrow(path: str, source: Any) -> Any:
     """Arrow has a format for files and one for streams; both end in .arrow."""
     import pyarrow as pa
 
-    if path != STDIN:
+    if not _is_stream(path):
         with open(path, "rb") as file:
             if file.read(6) == b"ARROW1":
                 held = pa.ipc.open_file(pa.memory_map(path))
@@ -115,13 +136,13 @@ def _arrow(path: str, source: Any) -> Any:
     return pa.ipc.open_stream(source)
 
 
-def _dataset(path: str, kind: str, batch: int, types: "pa.Schema | None") -> Any:
+def _dataset(path: str, kind: str, batch: int, types: "pa.Schema | None", csv: Csv) -> Any:
     from pyarrow import dataset
 
     formats: dict[str, Callable[[], Any]] = {
         "parquet": dataset.ParquetFileFormat,
         "arrow": dataset.IpcFileFormat,
-        "csv": lambda: dataset.CsvFileFormat(convert_options=_csv_types(types)),
+        "csv": lambda: dataset.CsvFileFormat(csv.parsed(), convert_options=csv.converted(types)),
         "ndjson": lambda: dataset.JsonFileFormat(parse_options=_ndjson_types(types)),
     }
     source = dataset.dataset(path, format=formats[kind.removesuffix(".gz")]())
@@ -153,9 +174,27 @@ def _check_types(path: str, schema: "pa.Schema", types: "pa.Schema | None") -> N
         )
 
 
-def _cut(path: str, kind: str, reader: Any, batch: int) -> "Iterator[pa.RecordBatch]":
+def _check_texts(path: str, schema: "pa.Schema", types: "pa.Schema | None") -> None:
+    """Arrow takes a column of other bytes for binary, which no text of the other stream can be compared with."""
+    import pyarrow as pa
+
+    asked = types.names if types else ()
+    other = [field.name for field in schema if pa.types.is_binary(field.type) and field.name not in asked]
+    if other:
+        raise OptionError(
+            f"texts must be UTF-8; got other bytes in column {other[0]!r} of {_called(path)}{UTF8}"
+        )
+
+
+def _cut(
+    path: str, kind: str, reader: Any, batch: int, types: "pa.Schema | None"
+) -> "Iterator[pa.RecordBatch]":
     with _readable(path, kind):
         for large in reader:
+            if kind.startswith("csv"):
+                large = typed(large, types)
+            elif kind.startswith("ndjson"):
+                large.validate(full=True)  # Arrow's reader of NDJSON takes any bytes for UTF-8
             for start in range(0, large.num_rows, batch):
                 yield large.slice(start, batch)
 
@@ -168,15 +207,19 @@ def _readable(path: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, UnicodeError) as error:
-        what = "standard input" if path == STDIN else repr(path)
         raise OptionError(
-            f"an input must be readable as {kind}; got {what}: {error}{_hint(path, kind, str(error))}"
+            f"an input must be readable as {kind}; got {_called(path)}: {error}{_hint(path, kind, str(error))}"
         ) from error
 
 
 def _hint(path: str, kind: str, message: str) -> str:
-    if path == STDIN and kind == "arrow":
+    if _is_stream(path) and kind == "arrow":
         return "; if it is not an Arrow stream, give --format csv or --format ndjson"
+    if "Column() changed from object" in message:
+        return "; NDJSON is one object a line, and this is one array: do: jq -c '.[]'"
+    if "UTF8" in message or "utf-8" in message:
+        return UTF8
     if any(sign in message for sign in ("conversion error", "changed from", "unexpected field")):
-        return "; types are read off the first rows: give the column's by --types-r or --types-s"
+        null = ", or if this text means NULL, give it by --null" if kind.startswith("csv") else ""
+        return f"; types are read off the first rows: give the column's by --types-r or --types-s{null}"
     return ""

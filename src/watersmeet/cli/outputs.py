@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.cli.formats import checked_format, end_of, format_of
 from watersmeet.cli.terminal import say
 from watersmeet.errors import OptionError
+from watersmeet.show import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +89,7 @@ class Output:
         if kind is None:
             Path(self._place).replace(self._path)
         elif self.rows:
-            say(f"what was written until then, {self.rows:,} rows: {self._place}")
+            say(f"what was written until then, {counted(self.rows, 'row')}: {self._place}")
         else:
             Path(self._place).unlink(missing_ok=True)
 

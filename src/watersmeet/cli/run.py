@@ -4,17 +4,20 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from watersmeet.cli import options
+from watersmeet.cli.csv_options import Csv, csv_of
 from watersmeet.cli.formats import LISTED
 from watersmeet.cli.inputs import STDIN, Input, open_input
-from watersmeet.cli.merge import check_order, pushes
+from watersmeet.cli.merge import check_order, check_times, in_order, pushes
 from watersmeet.cli.outputs import STDOUT, Output, beside
 from watersmeet.cli.terminal import errors, say, warn
 from watersmeet.cli.texts import schema_of
+from watersmeet.cli.timeless import with_times
 from watersmeet.errors import OptionError
 from watersmeet.show import counted
 
@@ -35,10 +38,10 @@ def run(
     r: Annotated[
         str,
         typer.Option(
-            help=f"File or folder of stream r: {LISTED}; - is standard input.", rich_help_panel=FILES
+            help=f"File, folder or pipe of stream r: {LISTED}; - is standard input.", rich_help_panel=FILES
         ),
     ],
-    s: Annotated[str, typer.Option(help="File of stream s, likewise.", rich_help_panel=FILES)],
+    s: Annotated[str, typer.Option(help="The same of stream s.", rich_help_panel=FILES)],
     window_r: options.Window = "unbounded",
     window_s: options.Window = "unbounded",
     how: options.How = "inner",
@@ -59,7 +62,8 @@ def run(
     late: Annotated[
         str | None,
         typer.Option(
-            help="File for late rows; each stream with a range window gets its own: late.csv becomes late.r.csv and late.s.csv.",
+            help="File for late rows, and rows without a time, of each stream with a range window: late.csv becomes "
+            "late.r.csv and late.s.csv.",
             rich_help_panel=FILES,
         ),
     ] = None,
@@ -79,6 +83,20 @@ def run(
     ] = None,
     types_r: Annotated[str | None, TypesOption] = None,
     types_s: Annotated[str | None, TypesOption] = None,
+    delimiter: Annotated[
+        str,
+        typer.Option(
+            help=options.literal(r"Character between the fields of csv inputs, such as ';' or '\t'."),
+            rich_help_panel=FILES,
+        ),
+    ] = ",",
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Text that is NULL in csv inputs, such as NA; may be given again. An empty field always is, "" never.',
+            rich_help_panel=FILES,
+        ),
+    ] = None,
     batch: Annotated[
         int, typer.Option(min=1, help="Most rows of a stream in one push.", rich_help_panel=SPEED)
     ] = 32_768,
@@ -88,14 +106,17 @@ def run(
     """Join two files as streams, batch by batch.
 
     A batch of r arrives, then one of s, and so on; or, with --order, the rows of both merged by a time column.
+    Text formats are read 1 MB at a time: rows of a slow live pipe are joined when so much has come.
     """
+    csv = csv_of(delimiter, null or [])
     windows = options.windows(window_r, window_s)
     results = Output(output, output_format, (r, s))
     late_to = _late_outputs(late, output_format, windows, (r, s, output))
-    inputs = _open_inputs({"r": (r, types_r), "s": (s, types_s)}, batch, format)
+    inputs = _open_inputs({"r": (r, types_r), "s": (s, types_s)}, batch, format, csv)
     schemas = {stream: source.schema for stream, source in inputs.items()}
     if order is not None:
         check_order(schemas, order)
+    check_times(schemas, _time_columns(windows))
     join = options.stream_join(condition, windows, how, select, index, cores, schemas)
     if order is None:
         _warn_of_arrival_order(windows)
@@ -105,18 +126,20 @@ def run(
         results.open(join.push().schema)
         for stream, out in late_to.items():
             out.open(schemas[stream])
-        _join_all(join, inputs, order, results, late_to)
+        late_rows = _LateRows(late_to)
+        readers = _readers(inputs, order, _time_columns(windows), late_rows)
+        _join_all(join, readers, schemas, order, results, late_rows)
     for stream, out in late_to.items():
         say(f"{counted(out.rows, 'late row')} of {stream}: {beside(late or '', stream)}")
 
 
 def _open_inputs(
-    paths: Mapping[str, tuple[str, str | None]], batch: int, format: str | None
+    paths: Mapping[str, tuple[str, str | None]], batch: int, format: str | None, csv: Csv
 ) -> dict[str, Input]:
     if all(path == STDIN for path, _ in paths.values()):
         raise OptionError("standard input can be one stream; got - for both; give a file for one of them")
     return {
-        stream: open_input(path, batch, format, schema_of(types) if types else None)
+        stream: open_input(path, batch, format, schema_of(types) if types else None, csv)
         for stream, (path, types) in paths.items()
     }
 
@@ -124,11 +147,9 @@ def _open_inputs(
 def _late_outputs(
     late: str | None, output_format: str | None, windows: Mapping[str, Any], others: tuple[str, ...]
 ) -> dict[str, Output]:
-    from watersmeet.window import Range
-
     if late is None:
         return {}
-    timed = [stream for stream, window in windows.items() if isinstance(window, Range)]
+    timed = _time_columns(windows)
     if not timed:
         raise OptionError(
             "--late must go with a range: window, as only its rows can be late; got none; give --window-r or --window-s"
@@ -140,48 +161,92 @@ def _late_outputs(
     return {stream: Output(beside(late, stream), output_format, others) for stream in timed}
 
 
-def _warn_of_arrival_order(windows: Mapping[str, Any]) -> None:
-    """Without --order files arrive in turns of --batch rows.
+def _time_columns(windows: Mapping[str, Any]) -> dict[str, str]:
+    """The time column of each stream that has a range window."""
+    from watersmeet.window import Range
 
-    Two unbounded windows give the same result anyway, and so do two range windows, but for rows that come too late.
+    return {stream: window.time for stream, window in windows.items() if isinstance(window, Range)}
+
+
+def _warn_of_arrival_order(windows: Mapping[str, Any]) -> None:
+    """Without --order files arrive in turns of --batch rows. Only two unbounded windows give the same result anyway.
+
+    Two range windows do so for rows that are not late; which ones are is decided by what has arrived before them.
     """
-    from watersmeet.window import Rows
+    from watersmeet.window import Range, Unbounded
 
     kinds = {type(window) for window in windows.values()}
-    if len(kinds) > 1 or Rows in kinds:
-        warn(
-            "these windows depend on the order in which rows arrive, and without --order the files take turns, --batch rows "
-            "each: another --batch may give other results; give --order COLUMN to merge them by time"
-        )
+    if kinds == {Unbounded}:
+        return
+    if kinds == {Range}:
+        depends, changes = "which rows are late depends on", "make other rows late"
+        do = "to merge them by time, or more lateness, range:DURATION:COLUMN:LATENESS"
+    else:
+        depends, changes = "these windows depend on", "give other results"
+        do = "to merge them by time"
+    warn(
+        f"{depends} the order in which rows arrive, and without --order the files take turns, --batch rows each: another "
+        f"--batch may {changes}; give --order COLUMN {do}"
+    )
+
+
+class _LateRows:
+    """Where late rows go, and how many there were."""
+
+    def __init__(self, files: Mapping[str, Output]) -> None:
+        self._files, self._late, self._timeless = files, 0, 0
+
+    def put(self, stream: str, rows: Any, timeless: bool = False) -> None:
+        """Count these rows; write them if they have been asked for."""
+        self._late += rows.num_rows
+        self._timeless += rows.num_rows if timeless else 0
+        if stream in self._files:
+            self._files[stream].write(rows)
+
+    def __str__(self) -> str:
+        without = f" ({self._timeless:,} without a time)" if self._timeless else ""
+        return f", {self._late:,} late{without}" if self._late else ""
+
+
+def _readers(
+    inputs: Mapping[str, Input], order: str | None, times: Mapping[str, str], late: _LateRows
+) -> dict[str, Iterator[Any]]:
+    """The rows of each stream that can be joined."""
+    readers = {}
+    for stream, source in inputs.items():
+        rows, time_column = source.batches, times.get(stream)
+        if order not in (None, time_column):
+            rows = in_order(stream, rows, order)
+        if time_column is not None:
+            rows = with_times(rows, time_column, partial(late.put, stream, timeless=True))
+        readers[stream] = rows
+    return readers
 
 
 def _join_all(
     join: "StreamJoin",
-    inputs: Mapping[str, Input],
+    readers: Mapping[str, Iterator[Any]],
+    schemas: Mapping[str, Any],
     order: str | None,
     results: Output,
-    late_to: Mapping[str, Output],
+    late: _LateRows,
 ) -> None:
-    start, late = time.perf_counter(), 0
-    readers = {stream: source.batches for stream, source in inputs.items()}
+    start = time.perf_counter()
     with _progress(results) as show:
-        for push in filter(None, pushes(readers, order)):
+        for push in filter(None, pushes(readers, schemas, order)):
             result = join.push(push, **({"order": order} if order and len(push) > 1 else {}))
             for stream, rows in result.late.items():
-                late += rows.num_rows
-                if stream in late_to:
-                    late_to[stream].write(rows)
+                late.put(stream, rows)
             results.write(result.to_arrow())
             show(join, results.rows, time.perf_counter() - start)
         results.write(join.finish().to_arrow())
-    tail = f", {late:,} late" if late else ""
-    say(_so_far(join, results.rows, time.perf_counter() - start, tail))
+    say(_so_far(join, results.rows, time.perf_counter() - start, str(late)))
 
 
 def _so_far(join: "StreamJoin", results: int, spent: float, tail: str = "") -> str:
     rows = sum(stream["arrived"] for stream in join.stats()["streams"].values())
     rate = rows / spent if spent else 0.0
-    return f"{rows:,} rows joined, {results:,} results{tail}, {spent:.2f} s, {rate:,.0f} rows/s"
+    return f"{counted(rows, 'row')} joined, {counted(results, 'result')}{tail}, {spent:.2f} s, {rate:,.0f} rows/s"
 
 
 @contextmanager

@@ -18,7 +18,7 @@ def window_of(text: str) -> Any:
     kind, *parts = (part.strip() for part in text.split(":"))
     if kind == "unbounded" and not parts:
         return Unbounded()
-    if kind == "rows" and len(parts) == 1 and re.fullmatch(r"[\d_]+", parts[0]):
+    if kind == "rows" and len(parts) == 1 and re.fullmatch(r"\d+(_\d+)*", parts[0]):
         return Rows(int(parts[0]))
     if kind == "range" and len(parts) in (2, 3):
         lateness = parts[2] if len(parts) == 3 else "0"

@@ -47,10 +47,14 @@ def _atom(expr: Expr, left: str, right: str) -> Atom | None:
     if not isinstance(expr, Call):
         return None
     if expr.op in ("and", "or"):
-        first, second = (_atom(arg, left, right) for arg in expr.args)
-        if first is None or second is None or first.key != second.key:
-            return None
-        return intersected(first, second) if expr.op == "and" else united(first, second)
+        both = intersected if expr.op == "and" else united
+        found = _atom(expr.args[0], left, right)
+        for arg in expr.args[1:]:
+            other = None if found is None else _atom(arg, left, right)
+            if found is None or other is None or found.key != other.key:
+                return None
+            found = both(found, other)
+        return found
     sides = [streams_of(arg) for arg in expr.args]
     apart = sides in ([{left}, {right}], [{right}, {left}])
     if expr.op == "<=>" and apart:
@@ -246,8 +250,8 @@ def _difference_offset(inner: Call, constant: Literal) -> tuple[Any, Any] | None
     if pt.is_floating(inner.type):
         number = float(_single(value)) if pt.is_float32(inner.type) else float(value)
         return (number, number) if np.isfinite(number) else None
-    if isinstance(value, float) and abs(value) >= _EXACT_DOUBLE:
-        return None
+    if isinstance(value, float) and (abs(value) >= _EXACT_DOUBLE or pt.is_decimal(inner.type)):
+        return None  # compared as doubles, to which a decimal is rounded: 0.10 equals the double 0.1, which is larger
     if abs(value) >= _LARGEST:  # where the difference saturates, and with it its absolute value
         return None
     exact = Fraction(value) if isinstance(value, float | Decimal) else value

@@ -235,10 +235,8 @@ class Binder:
             return Call(types.BOOL, "in", tuple(values))
         both = _common_of(values)
         values = [_in_type(value, both) for value in values]
-        tests = _compared("=", values[0], values[1])
-        for value in values[2:]:
-            tests = Call(types.BOOL, "or", (tests, _compared("=", values[0], value)))
-        return tests
+        tests = tuple(_compared("=", values[0], value) for value in values[1:])
+        return tests[0] if len(tests) == 1 else Call(types.BOOL, "or", tests)
 
     def _choice(self, node: Syntax) -> Expr:
         values = self._aligned(node, [self.bind(arg) for arg in node.args])

@@ -8,6 +8,7 @@ Kleene's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -180,8 +181,8 @@ def _function(function: Callable[..., Value]) -> Function:
 
 
 _FUNCTIONS: dict[str, Function] = {
-    "and": _function(pc.and_kleene),
-    "or": _function(pc.or_kleene),
+    "and": lambda call, args: reduce(pc.and_kleene, args),
+    "or": lambda call, args: reduce(pc.or_kleene, args),
     "not": _function(pc.invert),
     "is_null": _function(pc.is_null),
     "<=>": _same,

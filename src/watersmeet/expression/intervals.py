@@ -70,12 +70,17 @@ def _count(offset: Any, unit: str) -> Any:
 
 
 # AND and OR. Sums round or saturate, so that different offsets can give the same value; and where a strict
-# end meets another end at such a value, only the values tell what holds. Those cases are not combined.
+# end meets another end at such a value, only the values tell what holds. Those cases are not combined. Nor are
+# more than _MOST intervals: each is a search of its own, and to combine n of them one by one takes n * n steps.
+
+_MOST = 256
 
 
 def intersected(first: Atom, second: Atom) -> Atom | None:
     """Both at once; None if offsets alone cannot tell. No interval left: never true."""
     kept: list[Interval] = []
+    if len(first.intervals) + len(second.intervals) > _MOST:
+        return None
     for one in first.intervals:
         for two in second.intervals:
             form = _shared_form(one, two)
@@ -142,6 +147,8 @@ def _ends(interval: Interval) -> tuple[Any, Any]:
 def united(first: Atom, second: Atom) -> Atom | None:
     """Either; the intervals in order, those that overlap made one; None if offsets alone cannot tell."""
     whole = (*first.intervals, *second.intervals)
+    if len(whole) > _MOST:
+        return None
     if None in {_shared_form(one, two) for one in first.intervals for two in second.intervals}:
         return None
     ordered = sorted(whole, key=lambda i: (i.low is not None, i.low or 0, i.low_open))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from watersmeet.errors import ConditionError
 from watersmeet.expression.bind import Binder
 from watersmeet.expression.evaluate import Columns, evaluate
-from watersmeet.expression.names import check_streams
+from watersmeet.expression.names import Names, check_streams
 from watersmeet.expression.parse import parse_select
 from watersmeet.expression.syntax import Source, Syntax
 from watersmeet.expression.tree import Column, Expr, columns_of
@@ -101,11 +101,21 @@ def _items(binder: Binder, node: Syntax, streams: list[str]) -> list[Item]:
 
 def _star(binder: Binder, node: Syntax, streams: list[str]) -> list[Item]:
     chosen = streams if node.value is None else [binder.names.stream(node, node.value)]
-    return [
-        (name, False, binder.bind(Syntax("column", (), (stream, name), node.span)))
+    names = Names(binder.source, {stream: binder.names.schemas[stream] for stream in chosen})
+    left_out: set[Column] = set()
+    for column in node.args:
+        found = names.column(column)
+        if found in left_out:
+            raise binder.source.error(
+                column.span, f"EXCEPT must name a column once; got {found.name!r} again; leave one out"
+            )
+        left_out.add(found)
+    columns = [
+        names.column(Syntax("column", (), (stream, name), node.span))
         for stream in chosen
-        for name in binder.names.schemas[stream].names
+        for name in names.schemas[stream].names
     ]
+    return [(column.name, False, column) for column in columns if column not in left_out]
 
 
 def _named(items: list[Item], source: Source) -> list[tuple[str, Expr]]:

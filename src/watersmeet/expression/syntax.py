@@ -69,7 +69,7 @@ class Source:
 class Syntax:
     """One node: an operation, its arguments, a value that is not an argument, and where it stood.
 
-    ``op`` is one of: ``column`` (value: (stream or None, name)), ``star`` (value: stream or None),
+    ``op`` is one of: ``column`` (value: (stream or None, name)), ``star`` (value: stream or None; args: columns left out),
     ``literal`` (value: (Python value, Arrow type)), ``interval`` (value: (months, microseconds)),
     ``cast`` (value: Arrow type), ``alias`` (value: name), or an operator or function name in lower case
     (``+``, ``<=``, ``and``, ``abs``, ...).

@@ -94,13 +94,10 @@ def streams_of(expr: Expr) -> frozenset[str]:
 
 
 def conjunction(parts: list[Expr]) -> Expr | None:
-    """All parts joined with AND; None for no parts."""
-    if not parts:
-        return None
-    result = parts[0]
-    for part in parts[1:]:
-        result = Call(pa.bool_(), "and", (result, part))
-    return result
+    """All parts joined with one AND, however many; None for no parts."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return Call(pa.bool_(), "and", tuple(parts))
 
 
 def quoted(name: str) -> str:
@@ -161,6 +158,8 @@ def _call_sql(call: Call) -> str:
         return f"{_inner(args[0], level + 1)} IS NULL"
     if op == "in":
         return f"{_inner(args[0], level + 1)} IN ({', '.join(str(arg) for arg in args[1:])})"
+    if op in ("and", "or"):
+        return f" {op.upper()} ".join(_inner(arg, level + (at > 0)) for at, arg in enumerate(args))
     if level < _TIGHTEST:
         escape = "" if call.option in (None, "\\") else f" ESCAPE '{call.option}'"
         return f"{_inner(args[0], level)} {op.upper()} {_inner(args[1], level + 1)}{escape}"

@@ -79,6 +79,7 @@ class FlowCore(Ledger):
             options.granularity or self.kind.granularity, () if options.granularity else windows
         )
         self.streaming = self.closed = self.finished = False
+        self.consumer: int | None = None  # the thread that takes results, where that is another
         self.final_mark: int | None = None  # comes out after everything else
         self.failed: BaseException | None = None  # why who pushes gave up, until who takes has heard of it
         self.asides: deque[Outcome] = deque()  # for who takes results, and not through the network
@@ -561,6 +562,11 @@ class FlowCore(Ledger):
     def wait_until_idle(self) -> None:
         """Until the results of all pushes have left."""
         with self.lock:
+            if self.pending and self.consumer == threading.get_ident():
+                raise StateError(
+                    f"the thread that takes results() must not wait for them; got a call while pushes ({len(self.pending)}) are on their "
+                    "way; save from the producer's thread, or when results() has ended"
+                )
             while self.pending and self.streaming:
                 try:
                     if self.runner is not None:

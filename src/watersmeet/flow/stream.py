@@ -4,6 +4,7 @@ Who pushes blocks while the queues are full, so a slow consumer slows the produc
 both threads change is changed under the driver's lock.
 """
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,7 @@ def leaving(core: FlowCore) -> Iterator[Outcome]:
 def _blocks(core: FlowCore) -> Iterator[Outcome]:
     try:
         while True:
+            core.consumer = threading.get_ident()
             runner = _network(core)
             if core.asides:
                 yield core.asides.popleft()
@@ -64,6 +66,7 @@ def _blocks(core: FlowCore) -> Iterator[Outcome]:
                 yield block
     finally:
         core.streaming = False
+        core.consumer = None
         if not core.finished:
             core.go_back()
 
