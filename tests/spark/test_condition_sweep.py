@@ -1,6 +1,7 @@
 """Conditions mean what they mean in Spark with ANSI off: random ones, on rows of values that hurt, by every kind of index."""
 
 import random
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,14 +43,27 @@ def plain_spark(spark: Any) -> Iterator[Any]:
             spark.conf.set(name, value)
 
 
-def spark_pairs(spark: Any, rows: dict[str, pa.Table], texts: list[str]) -> list[np.ndarray]:
-    """Which pairs satisfy each text, by Spark."""
+def spark_pairs(spark: Any, rows: dict[str, pa.Table], texts: list[str]) -> list[np.ndarray | None]:
+    """Which pairs satisfy each text, by Spark; None where Spark itself has no answer."""
     for stream, batch in rows.items():
         spark.createDataFrame(batch).createOrReplaceTempView(stream)
+    return answers(spark, texts)
+
+
+def answers(spark: Any, texts: list[str]) -> list[np.ndarray | None]:
+    """All texts in one job. Should a bug of Spark's optimizer end it, halves are tried, down to the text that it cannot do."""
     columns = ", ".join(f"COALESCE({text}, FALSE) AS c{place}" for place, text in enumerate(texts))
-    found = spark.sql(f"SELECT r.id AS a, s.id AS b, {columns} FROM r CROSS JOIN s").toArrow()
+    try:
+        found = spark.sql(f"SELECT r.id AS a, s.id AS b, {columns} FROM r CROSS JOIN s").toArrow()
+    except Exception as error:
+        if len(texts) > 1:
+            half = len(texts) // 2
+            return answers(spark, texts[:half]) + answers(spark, texts[half:])
+        if "INTERNAL_ERROR" not in "".join(traceback.format_exception(error)):
+            raise
+        return [None]
     a, b = (found.column(name).to_numpy() for name in "ab")
-    results = []
+    results: list[np.ndarray | None] = []
     for place in range(len(texts)):
         match = np.zeros((ROWS, ROWS), bool)
         match[a, b] = found.column(f"c{place}").to_numpy()
@@ -104,7 +118,11 @@ def differences(spark: Any, seed: int, conditions: int) -> list[str]:
         rows = {stream: table(dice, ROWS) for stream in "rs"}
         texts = [sweep.condition() for _ in range(min(AT_ONCE, conditions - start))]
         expected = spark_pairs(spark, rows, [text.spark for text in texts])
-        for text, matches in zip(texts, expected, strict=True):
+        answered = [
+            (text, matches) for text, matches in zip(texts, expected, strict=True) if matches is not None
+        ]
+        assert len(answered) >= 0.98 * len(texts), "Spark has too few answers"
+        for text, matches in answered:
             for index in ("auto", "scan", dice.choice(INDEXES)):
                 found = our_pairs(text.ours, rows, index)
                 if found is not None and (found != matches).any():
