@@ -50,10 +50,10 @@ class Reader:
             return self._from_mapping(_columns_of(data, self.stream)) if data else self._no_rows()
         else:
             batch = _imported(data, self.stream)
-        if not batch.num_columns and not batch.num_rows:  # a poll that has brought nothing
-            return self._no_rows()
         if self.schema is not None and batch.schema.equals(self.schema):
             return batch
+        if not batch.num_columns and not batch.num_rows:  # a poll that has brought nothing
+            return self._no_rows()
         return self._conform(batch)
 
     def _no_rows(self) -> pa.RecordBatch | None:
