@@ -12,7 +12,7 @@ import oracle
 import watersmeet as wm
 from oracle import Event, Outcome, Pair
 from strategies import Run, batch
-from watersmeet import core
+from watersmeet.join import core
 
 core.PARALLEL = 2  # so that a handful of rows wakes the threads
 

@@ -10,13 +10,13 @@ from rich.console import Console
 
 from watersmeet.bench import engine as bench
 from watersmeet.bench.cases import Case, Outcome, Plan, _engine_case, _peer_case, cases, short
-from watersmeet.bench.feed import Feed, Push
 from watersmeet.bench.measure import Budget, Point, check, fill, isolated, percentiles, run, sort_limit
 from watersmeet.bench.memory import growth
 from watersmeet.bench.peers import DuckDB, Engine, Polars
 from watersmeet.bench.report import machine, print_report, write_json
 from watersmeet.bench.targets import rate_text, targets
-from watersmeet.bench.workloads import WORKLOADS, workload
+from watersmeet.workloads.catalog import WORKLOADS, workload
+from watersmeet.workloads.feed import Feed, Push
 
 SHORT = Budget(seconds=0.002, warm_up=0.001, pushes=2)
 MILLION = 1 << 20

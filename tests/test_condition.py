@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.condition import BoundCondition, Condition
 from watersmeet.errors import ConditionError
+from watersmeet.sql.condition import BoundCondition, Condition
 
 NAMES = {
     "x": pa.int64(),

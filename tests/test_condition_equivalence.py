@@ -16,11 +16,11 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from harness import examples
-from watersmeet.condition import BoundCondition, Condition
-from watersmeet.expression.bind import Binder
-from watersmeet.expression.evaluate import evaluate
-from watersmeet.expression.parse import parse_condition
-from watersmeet.expression.syntax import Source
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.condition import BoundCondition, Condition
+from watersmeet.sql.evaluate import evaluate
+from watersmeet.sql.parse import parse_condition
+from watersmeet.sql.syntax import Source
 
 MAX, MIN = 2**63 - 1, -(2**63)
 NAN, INF = float("nan"), float("inf")

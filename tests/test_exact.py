@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import examples
-from watersmeet.exact import exactly, first_unfit
+from watersmeet.streams.exact import exactly, first_unfit
 
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 DAY = 86_400 * 10**9

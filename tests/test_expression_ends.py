@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.errors import ConditionError
-from watersmeet.expression import evaluate, moments
-from watersmeet.expression.bind import Binder
-from watersmeet.expression.parse import parse_condition
-from watersmeet.expression.syntax import Source, Syntax
+from watersmeet.sql import evaluate, moments
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.parse import parse_condition
+from watersmeet.sql.syntax import Source, Syntax
 
 NAN, INF = float("nan"), float("inf")
 ROWS = 8

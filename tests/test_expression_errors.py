@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet.condition import Condition
 from watersmeet.errors import ConditionError
-from watersmeet.expression import Select
-from watersmeet.expression.parse import FUNCTIONS
-from watersmeet.expression.types import CAST_TARGETS
+from watersmeet.sql import Select
+from watersmeet.sql.condition import Condition
+from watersmeet.sql.parse import FUNCTIONS
+from watersmeet.sql.types import CAST_TARGETS
 
 R = {
     "id": pa.int64(),

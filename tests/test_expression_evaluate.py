@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from watersmeet.expression import Literal, evaluate
-from watersmeet.expression.bind import Binder
-from watersmeet.expression.parse import parse_condition
-from watersmeet.expression.syntax import Source
-from watersmeet.expression.tree import Column
+from watersmeet.sql import Literal, evaluate
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.parse import parse_condition
+from watersmeet.sql.syntax import Source
+from watersmeet.sql.tree import Column
 
 MAX, MIN = 2**63 - 1, -(2**63)
 NAN, INF = float("nan"), float("inf")

@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness import examples
-from watersmeet.condition import Condition
 from watersmeet.errors import ConditionError
-from watersmeet.expression import BoundSelect, Select, evaluate
+from watersmeet.sql import BoundSelect, Select, evaluate
+from watersmeet.sql.condition import Condition
 
 COLUMNS = {
     "x": pa.int64(),

@@ -6,10 +6,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 
-from watersmeet.condition import Condition
 from watersmeet.errors import ConditionError
-from watersmeet.expression import Select, parse
-from watersmeet.expression.syntax import Source
+from watersmeet.sql import Select, parse
+from watersmeet.sql.condition import Condition
+from watersmeet.sql.syntax import Source
 
 SAMPLES = [
     *(f"r.a {op} r.b" for op in "+ - * / % DIV = <> < <= > >= <=> AND OR || LIKE ILIKE".split()),  # noqa: SIM905

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from watersmeet.expression import Select
+from watersmeet.sql import Select
 
 R = pa.record_batch(
     {

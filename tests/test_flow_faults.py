@@ -18,10 +18,10 @@ from harness import pairs
 from mutants import is_found_out
 from strategies import Run, runs
 from test_flows import band_join, check_whole, numbers
-from watersmeet.chain import SubWindow
 from watersmeet.flow.catalog import FLOWS
 from watersmeet.flow.core import Core
 from watersmeet.flow.store import Held, Meeting
+from watersmeet.join.chain import SubWindow
 
 MANY = [name for name in FLOWS if name != "three_step"]
 GO_ON = [name for name, flow in FLOWS.items() if flow.goes_on]

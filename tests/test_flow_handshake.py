@@ -20,7 +20,7 @@ from oracle import Pair
 from schedules import Schedule, schedules, step_by_step
 from strategies import HOWS, INDEXES, Run, runs
 from watersmeet.flow.driver import FlowCore
-from watersmeet.window import Window
+from watersmeet.streams.window import Window
 
 FLOWS = ("handshake", "low_latency_handshake")
 shapes = st.fixed_dictionaries(

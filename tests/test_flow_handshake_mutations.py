@@ -11,8 +11,6 @@ from conditions import Condition, compare
 from schedules import Schedule
 from strategies import Run
 from test_flow_handshake import check
-from watersmeet.chain import Probe
-from watersmeet.clock import BOTTOM
 from watersmeet.flow.base import Sending
 from watersmeet.flow.handshake import Handshake, HandshakeCore, Passing
 from watersmeet.flow.line import Ack, LineCore, Over
@@ -21,7 +19,9 @@ from watersmeet.flow.low_latency_handshake import Ended, Expedition, LowLatencyC
 from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message, Node
 from watersmeet.flow.store import Meeting
-from watersmeet.matches import Matches
+from watersmeet.join.chain import Probe
+from watersmeet.join.matches import Matches
+from watersmeet.streams.clock import BOTTOM
 
 TRIALS = 150
 MISSING, EXTRA = r"missing \[\(", r"extra \[\("

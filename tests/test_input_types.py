@@ -16,7 +16,7 @@ import watersmeet as wm
 from harness import examples, pairs
 from test_exact import ENCODINGS, KINDS, column, stored, values_of
 from watersmeet.errors import SchemaError, WatersmeetError
-from watersmeet.schema import stored_type
+from watersmeet.streams.schema import stored_type
 
 WINDOWS = {"r": wm.Rows(100), "s": wm.Rows(100)}
 DAYS = pa.array([0, 1, 19_000, None, 1], pa.int32()).cast(pa.date32())

@@ -11,7 +11,7 @@ from harness import make, pairs, push
 from interrupted_runs import BAND, WINDOWS, Case, some_run
 from interruptions import every_step
 from oracle import Oracle
-from watersmeet import join as join_module
+from watersmeet.api import stream_join as join_module
 
 SAMPLE = 40  # steps a case in the default suite; the slow tests take all of them
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import watersmeet as wm
-from watersmeet.chain import Chain
+from watersmeet.join.chain import Chain
 
 
 def used(index: str, how: str) -> list[weakref.ref[Chain]]:

@@ -18,7 +18,7 @@ from conditions import EQUAL, ORDERED, Condition, add, between, compare, compari
 from harness import drive, examples, expected, make, push, reload, same_pairs
 from oracle import Event, Window
 from strategies import Run
-from watersmeet.short import ShortWay
+from watersmeet.join.short import ShortWay
 
 CONDITIONS = [
     Condition(

@@ -13,7 +13,7 @@ import pytest
 import watersmeet as wm
 from watersmeet import extras
 from watersmeet.errors import OptionError
-from watersmeet.matches import Matches, RangeRecords
+from watersmeet.join.matches import Matches, RangeRecords
 
 
 def joined(**options: Any) -> wm.StreamJoin:

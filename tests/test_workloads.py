@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.bench import market
-from watersmeet.bench.feed import STREAMS, Feed
-from watersmeet.bench.workloads import WORKLOADS, Source, Workload, count_matches, workload
 from watersmeet.errors import OptionError
+from watersmeet.workloads import market
+from watersmeet.workloads.catalog import WORKLOADS, Source, Workload, count_matches, workload
+from watersmeet.workloads.feed import STREAMS, Feed
 
 WINDOW = 2048
 

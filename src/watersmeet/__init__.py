@@ -1,5 +1,7 @@
 """Watersmeet: joins of live data streams on any condition, within sliding windows, exactly."""
 
+from watersmeet.api.result import Result
+from watersmeet.api.stream_join import StreamJoin
 from watersmeet.errors import (
     ConditionError,
     CoreFailed,
@@ -11,9 +13,7 @@ from watersmeet.errors import (
     WatersmeetError,
 )
 from watersmeet.flow.order import Punctuation
-from watersmeet.join import StreamJoin
-from watersmeet.result import Result
-from watersmeet.window import Range, Rows, Unbounded
+from watersmeet.streams.window import Range, Rows, Unbounded
 
 __version__ = "0.1.0"
 

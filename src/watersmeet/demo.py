@@ -20,12 +20,12 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from watersmeet.bench import market
-from watersmeet.bench.feed import Feed
-from watersmeet.bench.report import wide_console
-from watersmeet.bench.workloads import workload
-from watersmeet.join import StreamJoin
-from watersmeet.window import Range, Rows
+from watersmeet.api.stream_join import StreamJoin
+from watersmeet.looks import wide_console
+from watersmeet.streams.window import Range, Rows
+from watersmeet.workloads import market
+from watersmeet.workloads.catalog import workload
+from watersmeet.workloads.feed import Feed
 
 WINDOW = 1 << 18
 BATCH = 16_384
@@ -201,7 +201,7 @@ def _print_end(stories: tuple[Story, ...], example: pa.Table, console: Console) 
 
 
 def _draw(stories: tuple[Story, ...], sample: pa.Table, example: pa.Table, path: Path) -> None:
-    from watersmeet.bench.plots import draw_plane, pyplot
+    from watersmeet.looks import draw_plane, pyplot
 
     plt = pyplot()
     figure, (plane, prices, rates) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")

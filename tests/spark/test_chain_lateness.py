@@ -10,10 +10,10 @@ import pytest
 import watersmeet as wm
 from spark.runner import Runner
 from watersmeet.errors import OptionError
-from watersmeet.expression.select import Select
 from watersmeet.spark import chaining, stream_join
 from watersmeet.spark.spec import Binding, JoinSpec
 from watersmeet.spark.spread import choose_spread
+from watersmeet.sql.select import Select
 
 Row = dict[str, Any]
 ROW = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("x", pa.int64())])

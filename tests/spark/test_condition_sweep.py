@@ -13,7 +13,7 @@ import watersmeet as wm
 from spark.sweep import SCHEMA, Sweep, Text, table
 from test_expression_parse import LITERALS
 from watersmeet.errors import ConditionError, OptionError
-from watersmeet.expression import Select
+from watersmeet.sql import Select
 
 ROWS = 42
 AT_ONCE = 120  # conditions in one Spark job: as many columns of one cross join

@@ -15,11 +15,11 @@ from harness import examples, script, window
 from spark.batch_oracle import BatchOracle, arranged
 from spark.runner import Runner
 from strategies import HOWS, Run, batch, runs
-from watersmeet.condition import Condition
 from watersmeet.errors import DataError, OptionError
-from watersmeet.outer import join_type
+from watersmeet.join.outer import join_type
 from watersmeet.spark.spec import JoinSpec
 from watersmeet.spark.spread import choose_spread
+from watersmeet.sql.condition import Condition
 
 
 def spec_of(

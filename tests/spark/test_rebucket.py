@@ -14,13 +14,13 @@ import watersmeet as wm
 from spark.batch_oracle import BatchOracle, arranged
 from spark.runner import Runner
 from spark.test_matrix import CONDITIONS, HOWS, SCHEMA, SELECTS, null_safe, table
-from watersmeet.condition import Condition
 from watersmeet.errors import OptionError
-from watersmeet.outer import join_type
+from watersmeet.join.outer import join_type
 from watersmeet.spark import rebucket, saving
 from watersmeet.spark.layout import Router
 from watersmeet.spark.spec import JoinSpec
 from watersmeet.spark.spread import choose_spread
+from watersmeet.sql.condition import Condition
 
 RANGE, UNBOUNDED, ROWS = (
     (wm.Range(9, time="ts", lateness=3), ("range", 9, "ts", 3)),

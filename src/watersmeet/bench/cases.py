@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.bench.feed import STREAMS, Feed
 from watersmeet.bench.measure import Budget, Point, check, fill, percentiles, run, sort_limit
 from watersmeet.bench.peers import DuckDB, Engine, Joiner, Polars
-from watersmeet.bench.workloads import SPLITJOIN_WINDOW, workload
+from watersmeet.workloads.catalog import SPLITJOIN_WINDOW, workload
+from watersmeet.workloads.feed import STREAMS, Feed
 
 BAND_INDEXES = ("auto", "bi_sort", "rap_table", "wib_tree", "scan")
 EQUALITY_INDEXES = ("auto", "hash", "bi_sort", "rap_table", "wib_tree", "scan")

@@ -8,9 +8,9 @@ import json
 import sys
 import time
 
-from watersmeet.bench.feed import Feed
 from watersmeet.bench.peers import Engine
-from watersmeet.bench.workloads import workload
+from watersmeet.workloads.catalog import workload
+from watersmeet.workloads.feed import Feed
 
 
 def main() -> None:

@@ -16,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from watersmeet.bench.cases import PEERS, Case, Outcome, Plan, cases, short
 from watersmeet.bench.measure import Point, isolated
 from watersmeet.bench.memory import growth
-from watersmeet.bench.report import machine, print_report, wide_console, write_json
+from watersmeet.bench.report import machine, print_report, write_json
 from watersmeet.bench.targets import rate_text
+from watersmeet.looks import wide_console
 
 INDEXES = ("bi_sort", "rap_table", "wib_tree", "hash", "grid", "scan", "auto")
 

@@ -17,7 +17,7 @@ from watersmeet.flow.load import Load
 from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.network import Bell, Link, Node
 from watersmeet.flow.simulate import Costs
-from watersmeet.matches import Matches
+from watersmeet.join.matches import Matches
 
 FEW, MANY = 1024, 131_072  # stored rows of a core's timed steps
 STEPS = 400

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.arrival import Arrivals
-from watersmeet.bench.feed import STREAMS, Feed, Push
 from watersmeet.bench.measure import FILL_BATCH
-from watersmeet.bench.workloads import Columns, Generator, Source, Workload, workload
 from watersmeet.flow.catalog import FLOWS
 from watersmeet.flow.driver import FlowCore
-from watersmeet.snapshot import restore, snapshot, stored_rows
-from watersmeet.window import Range, Rows, Window
+from watersmeet.join.snapshot import restore, snapshot, stored_rows
+from watersmeet.streams.arrival import Arrivals
+from watersmeet.streams.window import Range, Rows, Window
+from watersmeet.workloads.catalog import Columns, Generator, Source, Workload, workload
+from watersmeet.workloads.feed import STREAMS, Feed, Push
 
 FILL_GRANULARITY = 8192
 PLACED = 2048  # pieces that a restored window is at most cut into
@@ -102,7 +102,7 @@ class FlowEngine:
         return FLOWS[self.setting.flow].prompt and not self.setting.timed
 
     def _join(self, **options: Any) -> Any:
-        from watersmeet.join import StreamJoin
+        from watersmeet.api.stream_join import StreamJoin
 
         size = self.setting.window
         window: Window = Range(size, time="ts") if self.setting.timed else Rows(size)

@@ -13,10 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.arrival import Validity
-from watersmeet.bench.feed import STREAMS
-from watersmeet.bench.workloads import Source, workload
-from watersmeet.clock import BOTTOM
 from watersmeet.flow.base import Flow, Sending
 from watersmeet.flow.catalog import FLOWS, make_flow
 from watersmeet.flow.driver import FlowCore
@@ -25,7 +21,11 @@ from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.order import Order
 from watersmeet.flow.simulate import Costs, Meter, Simulation, TimedWork
 from watersmeet.flow.work import Work
-from watersmeet.prepare import read_columns
+from watersmeet.join.prepare import read_columns
+from watersmeet.streams.arrival import Validity
+from watersmeet.streams.clock import BOTTOM
+from watersmeet.workloads.catalog import Source, workload
+from watersmeet.workloads.feed import STREAMS
 
 SIMULATED = ("split_join", "low_latency_handshake", "handshake")
 HELD = 512  # rows of a stream in a core
@@ -108,8 +108,8 @@ def prepared(
     setting: Setting, rows: int, meter: Meter | None = None
 ) -> tuple[Flow, tuple[Bounded, Bounded], FlowCore]:
     """The flow with full windows, and the rows that are still to come. Without a meter the cores' own clocks go on."""
-    from watersmeet.join import StreamJoin
-    from watersmeet.window import Rows
+    from watersmeet.api.stream_join import StreamJoin
+    from watersmeet.streams.window import Rows
 
     work = workload(setting.workload, setting.held * setting.cores)
     window, total = Rows(work.window), work.window + rows

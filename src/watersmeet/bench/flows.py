@@ -16,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from watersmeet.bench.flow_cases import FlowCase, FlowOutcome, FlowPlan, calibration, flow_cases, simulations
 from watersmeet.bench.flow_report import print_flows, write_flows
 from watersmeet.bench.measure import isolated
-from watersmeet.bench.report import machine, wide_console
+from watersmeet.bench.report import machine
 from watersmeet.bench.targets import rate_text
+from watersmeet.looks import wide_console
 
 
 def bench_flows(

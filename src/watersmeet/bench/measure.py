@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.bench.feed import STREAMS, Feed, Push
 from watersmeet.bench.peers import Engine, Joiner
+from watersmeet.workloads.feed import STREAMS, Feed, Push
 
 FILL_BATCH = 131_072
 MOST_ROWS_AHEAD = 1 << 21  # rows made ahead of the clock at a time

@@ -10,9 +10,9 @@ import resource
 import sys
 from pathlib import Path
 
-from watersmeet.bench.feed import Feed
 from watersmeet.bench.peers import Engine
-from watersmeet.bench.workloads import workload
+from watersmeet.workloads.catalog import workload
+from watersmeet.workloads.feed import Feed
 
 
 def main() -> None:

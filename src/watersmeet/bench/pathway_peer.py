@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.bench.workloads import Source, Workload, count_matches, workload
+from watersmeet.workloads.catalog import Source, Workload, count_matches, workload
 
 REPEATS = 3
 

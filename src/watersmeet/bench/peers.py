@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.bench.feed import STREAMS, Push
-from watersmeet.bench.workloads import Workload
 from watersmeet.extras import need
+from watersmeet.workloads.catalog import Workload
+from watersmeet.workloads.feed import STREAMS, Push
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,8 +35,8 @@ class Engine:
     """Watersmeet's own join, as a joiner. ``result`` is one of pairs, count and ranges."""
 
     def __init__(self, work: Workload, index: str = "auto", cores: int = 1, result: str = "pairs") -> None:
-        from watersmeet.join import StreamJoin
-        from watersmeet.window import Rows
+        from watersmeet.api.stream_join import StreamJoin
+        from watersmeet.streams.window import Rows
 
         self.name = index
         self._pairs = result == "pairs"

@@ -9,28 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from watersmeet.bench.cases import Outcome, short
 from watersmeet.bench.measure import Point
 from watersmeet.bench.targets import MILLION, find
-from watersmeet.extras import need
+from watersmeet.looks import pyplot
 
 COLOURS = {
     "auto": "#222222", "bi_sort": "#1b7fbd", "rap_table": "#e07b28", "wib_tree": "#3c9a4e", "hash": "#8b5fbf",
     "grid": "#c23b54", "scan": "#999999", "DuckDB": "#d4b106", "Polars": "#5a7fd6", "Pathway": "#7a5230",
 }  # fmt: skip
-
-
-def pyplot() -> Any:
-    """Matplotlib without a screen; a clear error where it is not installed."""
-    need("plots", "matplotlib", "plot")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
 
 
 def write_plots(outcome: Outcome, folder: Path) -> list[Path]:
@@ -59,17 +47,6 @@ def draw_all(pictures: dict[str, Callable[[Any, Any], bool]], outcome: Any, fold
             written.append(folder / name)
         plt.close(figure)
     return written
-
-
-def draw_plane(axes: Any, pairs: pa.Table, size: int, title: str) -> None:
-    """Every pair of the two-dimensional band in a corner of the plane, as a line between its two rows."""
-    x, y, a, b = (pairs.column(name).to_numpy() for name in ("x", "y", "a", "b"))
-    inside = (x < size) & (y < size)
-    axes.plot([x[inside], a[inside]], [y[inside], b[inside]], color="#1b7fbd", linewidth=1)
-    axes.plot(x[inside], y[inside], "o", markersize=3, color="#c23b54", label="row of r")
-    axes.plot(a[inside], b[inside], "s", markersize=3, color="#3c9a4e", label="row of s")
-    axes.set(title=title, xlabel="x, a", ylabel="y, b", aspect="equal")
-    axes.legend(fontsize=7)
 
 
 def _over_batch(outcome: Outcome, axes: Any) -> bool:

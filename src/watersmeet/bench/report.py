@@ -37,12 +37,6 @@ def machine(cores: int) -> dict[str, Any]:
     }
 
 
-def wide_console() -> Console:
-    """A console whose tables are not squeezed when the output goes to a file."""
-    console = Console()
-    return console if console.is_terminal else Console(width=140)
-
-
 def print_report(outcome: Outcome, about: dict[str, Any], console: Console) -> None:
     """All tables, then the targets and what went wrong."""
     console.print(

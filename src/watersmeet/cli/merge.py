@@ -26,7 +26,7 @@ def pushes(
 
 def check_order(schemas: "Mapping[str, pa.Schema]", order: str) -> None:
     """Refuse a column that not both files have, or that cannot be compared between them."""
-    from watersmeet.clock import time_domain
+    from watersmeet.streams.clock import time_domain
 
     for stream, schema in schemas.items():
         if order not in schema.names:
@@ -46,7 +46,7 @@ def check_times(schemas: "Mapping[str, pa.Schema]", columns: Mapping[str, str]) 
     """Refuse range windows whose times cannot be compared, and say which option helps."""
     import pyarrow as pa
 
-    from watersmeet.clock import time_domain
+    from watersmeet.streams.clock import time_domain
 
     for stream, column in columns.items():
         place = schemas[stream].get_field_index(column)
@@ -92,7 +92,7 @@ def _merged(
     import numpy as np
     import pyarrow as pa
 
-    from watersmeet.clock import time_domain
+    from watersmeet.streams.clock import time_domain
 
     domain = time_domain(*(schema.field(order).type for schema in schemas.values()))
     assert domain is not None  # check_order

@@ -9,7 +9,7 @@ from rich.markup import escape as literal  # help texts are markup: what is in b
 from watersmeet.cli.texts import WINDOWS, window_of
 
 if TYPE_CHECKING:
-    from watersmeet.join import StreamJoin
+    from watersmeet.api.stream_join import StreamJoin
 
 __all__ = ["Condition", "Cores", "How", "Index", "Select", "Window", "literal", "stream_join", "windows"]
 
@@ -46,7 +46,7 @@ def stream_join(
     schemas: Mapping[str, Any],
 ) -> "StreamJoin":
     """The join of the streams r and s; what does not fit the schemas is refused here."""
-    from watersmeet.join import StreamJoin
+    from watersmeet.api.stream_join import StreamJoin
 
     return StreamJoin(
         condition, windows=windows, schemas=schemas, how=how, select=select, index=index, cores=cores

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.api.show import counted
 from watersmeet.cli.formats import checked_format, end_of, format_of
 from watersmeet.cli.terminal import say
 from watersmeet.errors import OptionError
-from watersmeet.show import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from watersmeet.api.show import counted
 from watersmeet.cli import options
 from watersmeet.cli.csv_options import Csv, csv_of
 from watersmeet.cli.formats import LISTED
@@ -19,10 +20,9 @@ from watersmeet.cli.terminal import errors, say, warn
 from watersmeet.cli.texts import schema_of
 from watersmeet.cli.timeless import with_times
 from watersmeet.errors import OptionError
-from watersmeet.show import counted
 
 if TYPE_CHECKING:
-    from watersmeet.join import StreamJoin
+    from watersmeet.api.stream_join import StreamJoin
 
 FILES, ROWS, SPEED = "Files", "Rows", "Speed"
 TypesOption = typer.Option(
@@ -163,7 +163,7 @@ def _late_outputs(
 
 def _time_columns(windows: Mapping[str, Any]) -> dict[str, str]:
     """The time column of each stream that has a range window."""
-    from watersmeet.window import Range
+    from watersmeet.streams.window import Range
 
     return {stream: window.time for stream, window in windows.items() if isinstance(window, Range)}
 
@@ -173,7 +173,7 @@ def _warn_of_arrival_order(windows: Mapping[str, Any]) -> None:
 
     Two range windows do so for rows that are not late; which ones are is decided by what has arrived before them.
     """
-    from watersmeet.window import Range, Unbounded
+    from watersmeet.streams.window import Range, Unbounded
 
     kinds = {type(window) for window in windows.values()}
     if kinds == {Unbounded}:

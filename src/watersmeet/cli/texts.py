@@ -13,7 +13,7 @@ WINDOWS = "rows:N, range:DURATION:COLUMN, range:DURATION:COLUMN:LATENESS or unbo
 
 def window_of(text: str) -> Any:
     """``rows:1000``, ``range:15 min:ts:5 s`` or ``unbounded`` as a window."""
-    from watersmeet.window import Range, Rows, Unbounded
+    from watersmeet.streams.window import Range, Rows, Unbounded
 
     kind, *parts = (part.strip() for part in text.split(":"))
     if kind == "unbounded" and not parts:

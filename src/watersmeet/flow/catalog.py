@@ -12,7 +12,7 @@ from watersmeet.flow.pan_join import PanJoin
 from watersmeet.flow.split_join import SplitJoin
 from watersmeet.flow.three_step import ThreeStep
 from watersmeet.flow.work import Work
-from watersmeet.outer import join_type
+from watersmeet.join.outer import join_type
 
 FLOWS: dict[str, type[Flow]] = {
     flow.name: flow for flow in (ThreeStep, Handshake, LowLatencyHandshake, SplitJoin, PanJoin)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.flow.savepoint import Attributes, Savepoint
-from watersmeet.window import nanoseconds
+from watersmeet.streams.window import nanoseconds
 
 _COLLECTED = Attributes("rows", "_pushes", "_since")
 Batches = Sequence[pa.RecordBatch | None]

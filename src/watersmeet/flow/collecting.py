@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from watersmeet.core import Outcome
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.collect import Batches, Collector, collecting_time
 from watersmeet.flow.driver import FlowCore
 from watersmeet.flow.savepoint import Savepoint
 from watersmeet.flow.threads import CLOSED
-from watersmeet.matches import Matches
+from watersmeet.join.core import Outcome
+from watersmeet.join.matches import Matches
 
 
 class CollectingCore(FlowCore):

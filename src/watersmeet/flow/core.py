@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from watersmeet.chain import SubWindow
-from watersmeet.clock import BOTTOM, TOP
 from watersmeet.flow.load import Load, Part
 from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.network import Link, Message, Node
@@ -13,8 +11,10 @@ from watersmeet.flow.order import arrange
 from watersmeet.flow.store import Store
 from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
-from watersmeet.matches import Matches
-from watersmeet.window import Rows
+from watersmeet.join.chain import SubWindow
+from watersmeet.join.matches import Matches
+from watersmeet.streams.clock import BOTTOM, TOP
+from watersmeet.streams.window import Rows
 
 
 class Core(Node):

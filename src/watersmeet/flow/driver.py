@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.arrival import Arrived, Validity
-from watersmeet.core import Outcome, Pushed
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.base import Flow
 from watersmeet.flow.catalog import flow_class, make_flow
@@ -33,11 +31,13 @@ from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.threads import CLOSED, Threads
 from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
-from watersmeet.matches import Matches
-from watersmeet.outer import How
-from watersmeet.prepare import read_columns
-from watersmeet.probing import Residual
-from watersmeet.window import Window
+from watersmeet.join.core import Outcome, Pushed
+from watersmeet.join.matches import Matches
+from watersmeet.join.outer import How
+from watersmeet.join.prepare import read_columns
+from watersmeet.join.probing import Residual
+from watersmeet.streams.arrival import Arrived, Validity
+from watersmeet.streams.window import Window
 
 Admitted = tuple[list[Pushed | None], np.ndarray, np.ndarray]  # rows, and counts and clock with them
 Standing = tuple[Savepoint, int, bool]  # the state, the newest push, and whether somebody else takes results

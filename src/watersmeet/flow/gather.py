@@ -7,7 +7,7 @@ from typing import Any
 from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.network import Link, Message, Node
 from watersmeet.flow.order import merge
-from watersmeet.matches import Matches
+from watersmeet.join.matches import Matches
 
 
 class Distributor(Node):

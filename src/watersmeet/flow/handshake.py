@@ -38,14 +38,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from watersmeet.clock import BOTTOM
 from watersmeet.flow.base import Sending
 from watersmeet.flow.line import NEVER, Ack, Line, LineCore, Over, Travelling
 from watersmeet.flow.load import Load, Part
 from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message
 from watersmeet.flow.work import Work
-from watersmeet.matches import Matches
+from watersmeet.join.matches import Matches
+from watersmeet.streams.clock import BOTTOM
 
 
 @dataclass(slots=True)

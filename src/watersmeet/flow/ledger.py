@@ -13,10 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.arrival import Validity
-from watersmeet.chain import SubWindow
-from watersmeet.clock import BOTTOM, TOP
-from watersmeet.core import JoinCore, Outcome, Pushed
 from watersmeet.flow.message import Found
 from watersmeet.flow.order import Order, Punctuations
 from watersmeet.flow.punctuate import punctuate, punctuate_without_results
@@ -25,11 +21,15 @@ from watersmeet.flow.sight import NAMES, Sight
 from watersmeet.index.base import Index
 from watersmeet.index.choose import Habits
 from watersmeet.index.grid import Grid
-from watersmeet.matches import Matches
-from watersmeet.outer import How, alone, note_matches, sweep
-from watersmeet.payload import Chunks
-from watersmeet.prepare import bare_block
-from watersmeet.window import Window
+from watersmeet.join.chain import SubWindow
+from watersmeet.join.core import JoinCore, Outcome, Pushed
+from watersmeet.join.matches import Matches
+from watersmeet.join.outer import How, alone, note_matches, sweep
+from watersmeet.join.prepare import bare_block
+from watersmeet.streams.arrival import Validity
+from watersmeet.streams.clock import BOTTOM, TOP
+from watersmeet.streams.payload import Chunks
+from watersmeet.streams.window import Window
 
 # What a push may replace, by object.
 _PLANNED = Attributes("plan", "layout", "borders", "replans", "_simple")

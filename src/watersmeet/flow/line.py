@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.clock import BOTTOM, TOP
 from watersmeet.flow.base import Flow, Sending
 from watersmeet.flow.core import Core
 from watersmeet.flow.gather import Funnel, grow
@@ -20,7 +19,8 @@ from watersmeet.flow.load import Load, Part
 from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message, Network, Node
 from watersmeet.flow.work import Work
-from watersmeet.window import Rows, Window
+from watersmeet.streams.clock import BOTTOM, TOP
+from watersmeet.streams.window import Rows, Window
 
 FANOUT = 4  # of the tree that gathers results
 NEVER = TOP  # no row has, and no core holds, as much

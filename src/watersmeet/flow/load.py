@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet.arrival import Validity
-from watersmeet.chain import Block, Bounds, Probe
 from watersmeet.flow.order import Order
 from watersmeet.index.grid import CellLayout
-from watersmeet.plan import Plan
-from watersmeet.prepare import SLICE, Columns, cut_block, in_order
-from watersmeet.window import Rows, Window
+from watersmeet.join.chain import Block, Bounds, Probe
+from watersmeet.join.plan import Plan
+from watersmeet.join.prepare import SLICE, Columns, cut_block, in_order
+from watersmeet.streams.arrival import Validity
+from watersmeet.streams.window import Rows, Window
 
 _ONE_ROW = np.zeros(1, np.int32)
 

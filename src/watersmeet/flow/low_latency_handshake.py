@@ -36,8 +36,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.chain import Block, SubWindow
-from watersmeet.clock import BOTTOM
 from watersmeet.flow.base import Sending
 from watersmeet.flow.line import Ack, Line, LineCore, Over, Travelling
 from watersmeet.flow.load import Load, Part
@@ -48,7 +46,9 @@ from watersmeet.flow.work import Work
 from watersmeet.index.base import Index
 from watersmeet.index.grid import Grid
 from watersmeet.index.scan import Scan
-from watersmeet.matches import Matches
+from watersmeet.join.chain import Block, SubWindow
+from watersmeet.join.matches import Matches
+from watersmeet.streams.clock import BOTTOM
 
 
 @dataclass(slots=True)

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from watersmeet.arrival import Validity
-from watersmeet.chain import Block, least, most
-from watersmeet.clock import BOTTOM, TOP
 from watersmeet.flow.load import Load, Part
 from watersmeet.flow.work import Work
 from watersmeet.index.base import Index
 from watersmeet.index.grid import Grid
-from watersmeet.prepare import SLICE, out_of_sight
-from watersmeet.window import Rows
+from watersmeet.join.chain import Block, least, most
+from watersmeet.join.prepare import SLICE, out_of_sight
+from watersmeet.streams.arrival import Validity
+from watersmeet.streams.clock import BOTTOM, TOP
+from watersmeet.streams.window import Rows
 
 # ---- commands -------------------------------------------------------------------------------------------------------
 

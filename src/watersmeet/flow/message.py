@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from watersmeet.flow.load import Load
 from watersmeet.flow.order import Arranged
-from watersmeet.matches import Matches
+from watersmeet.join.matches import Matches
 
 
 @dataclass(slots=True)

@@ -11,8 +11,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from watersmeet.chain import SubWindow, sorted_run
-from watersmeet.clock import BOTTOM
 from watersmeet.flow.base import Flow, Sending
 from watersmeet.flow.core import Core
 from watersmeet.flow.gather import united
@@ -22,7 +20,9 @@ from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.network import Link, Message, Network, Node
 from watersmeet.flow.order import merge
 from watersmeet.flow.work import Work
-from watersmeet.matches import Matches
+from watersmeet.join.chain import SubWindow, sorted_run
+from watersmeet.join.matches import Matches
+from watersmeet.streams.clock import BOTTOM
 
 NOTHING = np.iinfo(np.int64).max
 

@@ -7,7 +7,7 @@ references and lengths are enough: taking a savepoint copies no row, and going b
 from operator import attrgetter
 from typing import Any
 
-from watersmeet.outer import Journal
+from watersmeet.join.outer import Journal
 
 
 class Attributes:

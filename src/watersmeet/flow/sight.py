@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from watersmeet.arrival import Validity
-from watersmeet.clock import BOTTOM, TOP
 from watersmeet.flow.savepoint import Savepoint
+from watersmeet.streams.arrival import Validity
+from watersmeet.streams.clock import BOTTOM, TOP
 
 NAMES = ("arrival_lo", "arrival_hi", "time_lo", "time_hi")
 _ABSENT = (0, 0, BOTTOM, TOP)

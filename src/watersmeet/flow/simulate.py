@@ -14,13 +14,13 @@ from itertools import count
 
 import numpy as np
 
-from watersmeet.chain import Probe, SubWindow
 from watersmeet.errors import StateError
 from watersmeet.flow.base import Sending
 from watersmeet.flow.network import Bell, Link, Message, Network, Node
 from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
-from watersmeet.matches import Matches
+from watersmeet.join.chain import Probe, SubWindow
+from watersmeet.join.matches import Matches
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.arrival import Validity
-from watersmeet.chain import Block, Probe, SubWindow, Thin, spread
-from watersmeet.clock import BOTTOM, TOP
 from watersmeet.flow.load import Encounter, Part
 from watersmeet.flow.work import Work
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.grid import Grid
 from watersmeet.index.scan import Scan
+from watersmeet.join.chain import Block, Probe, SubWindow, Thin, spread
+from watersmeet.join.matches import Matches
 from watersmeet.kernels.filter import keep_between
 from watersmeet.kernels.scattered import (
     emit_scattered,
@@ -27,7 +26,8 @@ from watersmeet.kernels.scattered import (
     keep_seen,
     row_matches,
 )
-from watersmeet.matches import Matches
+from watersmeet.streams.arrival import Validity
+from watersmeet.streams.clock import BOTTOM, TOP
 
 Seen = tuple[
     np.ndarray, np.ndarray, np.ndarray, np.ndarray

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from watersmeet.core import Outcome
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.driver import FlowCore
 from watersmeet.flow.ledger import Gathered
 from watersmeet.flow.message import Mark
-from watersmeet.matches import Matches
+from watersmeet.join.core import Outcome
+from watersmeet.join.matches import Matches
 
 WAIT = 0.1  # seconds between two looks at whether there is a network yet
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from watersmeet.clock import BOTTOM
 from watersmeet.flow.base import Flow, Sending
 from watersmeet.flow.core import Core
 from watersmeet.flow.load import Load, Part
 from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.flow.work import Work
-from watersmeet.matches import Matches
+from watersmeet.join.matches import Matches
+from watersmeet.streams.clock import BOTTOM
 
 ONLY = (0,)  # the choice of who has one input
 

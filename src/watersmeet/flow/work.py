@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from watersmeet.chain import Probe, SubWindow
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
 from watersmeet.index.grid import CellLayout, Grid
-from watersmeet.matches import Matches
-from watersmeet.plan import Plan
-from watersmeet.probing import Residual, find_pairs, find_ranges
-from watersmeet.window import Rows, Window
+from watersmeet.join.chain import Probe, SubWindow
+from watersmeet.join.matches import Matches
+from watersmeet.join.plan import Plan
+from watersmeet.join.probing import Residual, find_pairs, find_ranges
+from watersmeet.streams.window import Rows, Window
 
 
 @dataclass

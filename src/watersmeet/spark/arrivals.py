@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet.arrival import Arrivals, Arrived
-from watersmeet.clock import BOTTOM
 from watersmeet.kernels.arrival import judge
 from watersmeet.spark.layout import Dealing
-from watersmeet.window import Rows, Window
+from watersmeet.streams.arrival import Arrivals, Arrived
+from watersmeet.streams.clock import BOTTOM
+from watersmeet.streams.window import Rows, Window
 
 Numbering = Callable[[np.ndarray], np.ndarray]
 """How many of a stream's first n rows, counted over all cores, are numbered on this one."""

@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame
 
 from watersmeet.codes.integer import NANOSECONDS
 from watersmeet.errors import OptionError
-from watersmeet.expression.tree import Call, Column, Expr
 from watersmeet.spark.spec import Binding
-from watersmeet.window import Duration, Range, Window, nanoseconds
+from watersmeet.sql.tree import Call, Column, Expr
+from watersmeet.streams.window import Duration, Range, Window, nanoseconds
 
 KEY = "watersmeet"  # of the metadata
 CLAIM = "spark.watermarkDelayMs"  # what withWatermark writes there

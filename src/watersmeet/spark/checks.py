@@ -8,16 +8,16 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet.clock import TimeAxis, time_domain
-from watersmeet.condition import BoundCondition, Condition
 from watersmeet.errors import OptionError
-from watersmeet.expression.select import BoundSelect, Select
-from watersmeet.outer import How, join_type
-from watersmeet.plan import INDEXES, make_plan
+from watersmeet.join.outer import How, join_type
+from watersmeet.join.plan import INDEXES, make_plan
 from watersmeet.spark.session import check_session
 from watersmeet.spark.spec import stored_columns
 from watersmeet.spark.state_location import absolute, open_location
-from watersmeet.window import Range, Rows, Unbounded, Window
+from watersmeet.sql.condition import BoundCondition, Condition
+from watersmeet.sql.select import BoundSelect, Select
+from watersmeet.streams.clock import TimeAxis, time_domain
+from watersmeet.streams.window import Range, Rows, Unbounded, Window
 
 CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 FOLDER = "_watersmeet"  # in the session's checkpoint location, beside the checkpoints of its queries

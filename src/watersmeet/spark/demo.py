@@ -21,14 +21,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from watersmeet.bench.workloads import workload
 from watersmeet.errors import OptionError
 from watersmeet.spark.join import stream_join
 from watersmeet.spark.session import UNIX_SOCKETS, session
 from watersmeet.spark.sources import register_sources
 from watersmeet.spark.sources.options import Options
 from watersmeet.spark.sources.rows import WORKLOAD_STREAMS, workload_rows
-from watersmeet.window import Range
+from watersmeet.streams.window import Range
+from watersmeet.workloads.catalog import workload
 
 CONDITION = workload("splitjoin", 1).condition
 BAND = 10
@@ -345,7 +345,7 @@ def _cell(value: Any) -> str:
 
 
 def _draw(story: Story, found: pa.Table, path: Path) -> None:
-    from watersmeet.bench.plots import draw_plane, pyplot
+    from watersmeet.looks import draw_plane, pyplot
 
     plt = pyplot()
     figure, (plane, rates, held) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.clock import BOTTOM
-from watersmeet.result import Gatherer
+from watersmeet.api.result import Gatherer
 from watersmeet.spark.live import LiveCore, Outcome
 from watersmeet.spark.spec import Binding, Section
+from watersmeet.streams.clock import BOTTOM
 
 METRICS = "__watersmeet"
 METRICS_TYPE = pa.map_(pa.string(), pa.int64())

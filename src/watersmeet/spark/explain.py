@@ -3,7 +3,7 @@
 from typing import Any
 
 from watersmeet.errors import OptionError
-from watersmeet.plan import make_plan
+from watersmeet.join.plan import make_plan
 from watersmeet.spark.chaining import result_times
 from watersmeet.spark.spec import Binding
 from watersmeet.spark.spread import one_order

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from watersmeet.outer import join_type
+from watersmeet.join.outer import join_type
 from watersmeet.spark.chaining import handed_on
 from watersmeet.spark.checks import (
     bound_texts,
@@ -31,7 +31,7 @@ from watersmeet.spark.spread import choose_spread
 from watersmeet.spark.types import arrow_schema, output_type
 from watersmeet.spark.wire import SPARK_SCHEMA
 from watersmeet.spark.worker import task_is_over
-from watersmeet.window import Window
+from watersmeet.streams.window import Window
 
 
 def stream_join(

@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.clock import BOTTOM, time_domain
 from watersmeet.codes import Domain
-from watersmeet.core import JoinCore
-from watersmeet.core import Outcome as CoreOutcome
 from watersmeet.errors import DataError
 from watersmeet.index.choose import Habits
-from watersmeet.interleave import interleaving
-from watersmeet.matches import Matches
-from watersmeet.payload import Chunks
-from watersmeet.snapshot import DONE, restore, snapshot
+from watersmeet.join.core import JoinCore
+from watersmeet.join.core import Outcome as CoreOutcome
+from watersmeet.join.matches import Matches
+from watersmeet.join.snapshot import DONE, restore, snapshot
 from watersmeet.spark.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
 from watersmeet.spark.layout import Dealing, contents
 from watersmeet.spark.runs import Run
 from watersmeet.spark.spec import GUEST, Binding
 from watersmeet.spark.wire import Received
-from watersmeet.window import Rows
+from watersmeet.streams.clock import BOTTOM, time_domain
+from watersmeet.streams.interleave import interleaving
+from watersmeet.streams.payload import Chunks
+from watersmeet.streams.window import Rows
 
 
 @dataclass

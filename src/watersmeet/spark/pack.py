@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.batch import one_batch
-from watersmeet.clock import BOTTOM
 from watersmeet.errors import DataError
 from watersmeet.spark.course import BEGIN, content_sum
 from watersmeet.spark.layout import Router, digest
@@ -18,6 +16,8 @@ from watersmeet.spark.planning import key_points, layouts_of
 from watersmeet.spark.spec import GUEST, Binding, JoinSpec, binding
 from watersmeet.spark.task import Task, current_task
 from watersmeet.spark.wire import HEADER, Header, Record, records
+from watersmeet.streams.batch import one_batch
+from watersmeet.streams.clock import BOTTOM
 
 ROWS, BYTES = 1 << 18, 1 << 25  # gathered before they are split: small blobs cost as much as large ones
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.snapshot import DONE
+from watersmeet.join.snapshot import DONE
 from watersmeet.spark.course import check_one_course
 from watersmeet.spark.layout import Dealing, Layout, Router
 from watersmeet.spark.live import LiveCore
@@ -21,7 +21,7 @@ from watersmeet.spark.planning import Outlook
 from watersmeet.spark.saving import stored_table
 from watersmeet.spark.spec import GUEST, Binding
 from watersmeet.spark.task import Task
-from watersmeet.window import Rows
+from watersmeet.streams.window import Rows
 
 NUMBER = "__number"  # arrival number over all cores, where rows are counted
 PIECE = 1 << 16  # rows that are dealt out at once

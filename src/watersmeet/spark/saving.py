@@ -5,7 +5,6 @@ from itertools import pairwise
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.payload import Payload
 from watersmeet.spark.layout import Layout
 from watersmeet.spark.live import LiveCore, with_flags
 from watersmeet.spark.manifests import Manifest, core_folder, write_manifest
@@ -14,6 +13,7 @@ from watersmeet.spark.runs import Run, RunReader, RunWriter
 from watersmeet.spark.spec import GUEST, Binding
 from watersmeet.spark.state_location import open_location
 from watersmeet.spark.task import Task
+from watersmeet.streams.payload import Payload
 
 FANOUT = 16  # this many runs below a size become one
 SIZES = (4096, 65_536)  # rows; larger runs stay as they are: a row is written three times at most

@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.clock import TimeAxis
-from watersmeet.condition import Band, BoundCondition, Condition
-from watersmeet.expression.parse import one_line
-from watersmeet.expression.select import BoundSelect, Select
-from watersmeet.outer import How, join_type
-from watersmeet.state import window_to_json
-from watersmeet.window import Range, Rows, Window
+from watersmeet.api.state import window_to_json
+from watersmeet.join.outer import How, join_type
+from watersmeet.sql.condition import Band, BoundCondition, Condition
+from watersmeet.sql.parse import one_line
+from watersmeet.sql.select import BoundSelect, Select
+from watersmeet.streams.clock import TimeAxis
+from watersmeet.streams.window import Range, Rows, Window
 
 GUEST = "__guest"  # the column that tells a row's copies from the row itself
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from watersmeet.condition import BoundCondition
 from watersmeet.errors import OptionError
 from watersmeet.spark.spec import counted, spreading_band
-from watersmeet.window import Range, Window
+from watersmeet.sql.condition import BoundCondition
+from watersmeet.streams.window import Range, Window
 
 SPREADS = ("auto", "hash", "range", "broadcast")
 

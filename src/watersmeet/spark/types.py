@@ -8,10 +8,10 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from watersmeet.errors import SchemaError
-from watersmeet.expression.tree import Column
 from watersmeet.spark.chaining import metadata
 from watersmeet.spark.emit import METRICS
 from watersmeet.spark.spec import Binding
+from watersmeet.sql.tree import Column
 
 
 def arrow_schema(schema: StructType, stream: str) -> pa.Schema:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.batch import one_batch
 from watersmeet.errors import StateError
+from watersmeet.streams.batch import one_batch
 
 SCHEMA = pa.schema(
     [

@@ -176,7 +176,7 @@ def write_json(
 
 def plot(runs: Runs, scale: Scale, folder: Path) -> Path:
     """Rows a second of every batch over time, as the windows fill."""
-    from watersmeet.bench.plots import pyplot
+    from watersmeet.looks import pyplot
 
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")

@@ -13,8 +13,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from watersmeet.bench.report import machine, wide_console
+from watersmeet.bench.report import machine
 from watersmeet.bench.targets import rate_text
+from watersmeet.looks import wide_console
 from watersmeet.spark.bench.report import Run, Runs, disagreements, plot, print_run, targets, write_json
 from watersmeet.spark.bench.schedule import SMALL, Scale, settings
 from watersmeet.spark.bench.systems import SYSTEMS, Setting

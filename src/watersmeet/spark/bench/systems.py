@@ -16,10 +16,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from watersmeet.bench.workloads import Workload, workload
 from watersmeet.spark.session import session
 from watersmeet.spark.sources import register_sources
-from watersmeet.window import Range
+from watersmeet.streams.window import Range
+from watersmeet.workloads.catalog import Workload, workload
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHECKSUM = (

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from watersmeet.errors import OptionError
-from watersmeet.window import nanoseconds
+from watersmeet.streams.window import nanoseconds
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Options:
     """What a generated stream is like. Times are microseconds."""
 
     stream: str = ""  # which of the format's streams; its first, if not given
-    workload: str = "splitjoin"  # which of bench/workloads.py; only the format watersmeet_workload has it
+    workload: str = "splitjoin"  # which of workloads/catalog.py; only the format watersmeet_workload has it
     window: int = 1_000_000  # rows a side for which the workload states its selectivity
     rate: float = 10_000.0  # rows a second of event time; also of real time, unless rowsPerBatch is given
     rows_per_batch: tuple[

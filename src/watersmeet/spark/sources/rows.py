@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.bench import market
-from watersmeet.bench.workloads import KEY_RANGE, SPLITJOIN_RANGE, workload
 from watersmeet.errors import OptionError
 from watersmeet.spark.sources.options import Options
+from watersmeet.workloads import market
+from watersmeet.workloads.catalog import KEY_RANGE, SPLITJOIN_RANGE, workload
 
 BLOCK = 8192
 YIELDED = 8  # blocks in one Arrow batch
@@ -74,7 +74,7 @@ def power_law(share: np.ndarray, values: int, exponent: float) -> np.ndarray:
     return np.clip(spread.astype(np.int64) - 1, 0, values - 1)
 
 
-# ---- the benchmark streams of bench/workloads.py -----------------------------------------------------------------
+# ---- the benchmark streams of workloads/catalog.py -----------------------------------------------------------------
 
 WORKLOAD_STREAMS = ("r", "s")
 

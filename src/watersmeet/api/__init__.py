@@ -1,0 +1,1 @@
+"""What users see: ``StreamJoin`` and its results, in words, in numbers and as files."""

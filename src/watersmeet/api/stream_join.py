@@ -1,0 +1,664 @@
+"""``StreamJoin``: what users write. Names, SQL texts and options outside; arrival numbers and the join core inside."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from inspect import signature
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.api.explain import explain
+from watersmeet.api.result import Gatherer, Latest, Result
+from watersmeet.api.show import join_html, join_line
+from watersmeet.api.state import (
+    read_state,
+    schema_from_json,
+    schema_to_json,
+    window_from_json,
+    window_to_json,
+    write_state,
+)
+from watersmeet.api.tally import Tally
+from watersmeet.errors import DataError, OptionError, SchemaError, StateError
+from watersmeet.flow.catalog import checked_flow
+from watersmeet.flow.collecting import CollectingCore
+from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.options import FlowOptions, uses_flow
+from watersmeet.flow.stream import leaving
+from watersmeet.join.binding import Known, Schemas, Texts
+from watersmeet.join.core import JoinCore, Outcome
+from watersmeet.join.outer import join_type
+from watersmeet.join.plan import INDEXES
+from watersmeet.join.snapshot import restore, snapshot, stored_rows
+from watersmeet.streams.batch import Reader, retyped
+from watersmeet.streams.clock import BOTTOM, refuse_time
+from watersmeet.streams.interleave import interleaving, order_codes
+from watersmeet.streams.window import Range, Window, named_windows
+
+NOTHING: Schemas = (None, None)  # of both streams
+MODES = ("pairs", "count", "ranges")
+
+
+class StreamJoin:
+    """A join of two live streams within sliding windows, on any condition.
+
+    >>> import numpy as np
+    >>> join = StreamJoin("r.x BETWEEN s.a - 1 AND s.a + 1", r=Rows(1000), s=Rows(1000))
+    >>> result = join.push(r={"x": np.array([1, 5, 9])}, s={"a": np.array([2, 9])})
+    >>> result.count
+    2
+    >>> result.to_arrow().to_pydict()
+    {'x': [1, 9], 'a': [2, 9]}
+
+    The first argument is the condition: what would stand after ON in SQL, over the streams' names. Each stream is a keyword with
+    its window: ``Rows(n)``, ``Range(duration, time=, lateness=)`` or ``Unbounded()``. The options:
+
+    - ``windows``: ``{"r": ..., "s": ...}``, in place of the keywords, for stream names that clash with an option.
+    - ``how``: "inner" (default), "left", "right", "full"; "semi" and "anti" of the first stream; "right_semi" and "right_anti" of
+      the second. A row without a partner comes out once, when it can no longer find one.
+    - ``select``: a SQL select list over the streams' names, such as "r.x, s.a + 1 AS next". Default "*": all columns; those that
+      both streams have get the stream's name in front.
+    - ``index``: "auto" (default: picked for each sub-window), "scan", "hash", "bi_sort", "rap_table", "wib_tree" or "grid".
+    - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
+    - ``result``: what a result keeps: "pairs" (default), "ranges" (one record for all the neighbouring matches of a row, so the cost
+      does not grow with them) or "count" (only how many).
+    - ``schemas``: ``{"r": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it. With the
+      schemas of both streams a condition that does not fit them is refused at once.
+    - ``subwindow``: rows in a sub-window, at least 1. Default None: worked out from the windows and the batches.
+
+    How rows reach the cores and how results leave (docs/flows.md):
+
+    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake". Default None: no flow, the fastest.
+    - ``order``: the order of the results: "none" (default), "outer", "inner" or "adaptive". Needs result="pairs".
+    - ``precision``: with order "outer" or "inner": a punctuation after every so many rows, at least 1 (default: strict order).
+    - ``target_rate``, ``target_latency``: with order "adaptive", one of them: rows a second, or seconds a push. Default None.
+    - ``granularity``: most rows of a message between cores, at least 1. Default None: 8,192; 65,536 for "pan_join".
+    - ``fanout``: of the tree of "split_join", at least 2. Default None: 4.
+    - ``queue``: messages that a queue holds, at least 1. Default None: 16, or more where messages are small.
+    - ``on_core_failure``: "raise" (default) or "continue" without that core ("split_join" and "pan_join").
+    - ``collect``: with "pan_join": how long rows may wait for a batch to fill, such as "10 ms" or a number of seconds. Default None: a
+      push waits for nothing.
+
+    ``push`` lets rows arrive and gives their results; ``finish`` ends the streams; ``explain`` and ``stats`` say how it goes; ``save``
+    and ``load`` keep the state. As a context manager, the join closes itself.
+    """
+
+    def __init__(
+        self,
+        condition: str,
+        *,
+        windows: Mapping[str, Window] | None = None,
+        how: str = "inner",
+        select: str = "*",
+        index: str = "auto",
+        cores: int = 1,
+        result: str = "pairs",
+        schemas: Mapping[str, Any] | None = None,
+        subwindow: int | None = None,
+        flow: str | None = None,
+        order: str = "none",
+        precision: int | None = None,
+        granularity: int | None = None,
+        fanout: int | None = None,
+        queue: int | None = None,
+        on_core_failure: str = "raise",
+        target_rate: float | None = None,
+        target_latency: float | None = None,
+        collect: str | float | None = None,
+        **streams: Window,
+    ) -> None:
+        named = named_windows(windows, streams, OPTIONS)
+        self.streams = tuple(named)
+        self.windows = dict(named)
+        self._places = {name: k for k, name in enumerate(named)}
+        self.options = _checked_options(
+            condition=condition,
+            how=how,
+            select=select,
+            index=index,
+            cores=cores,
+            result=result,
+            subwindow=subwindow,
+        )
+        self._flow = FlowOptions(
+            flow, cores, order, precision, granularity, fanout, queue, on_core_failure, target_rate, target_latency, collect
+        )  # fmt: skip
+        self.options |= checked_flow(self._flow, how, result)
+        self._texts = Texts(named, condition, select, join_type(how))
+        self._latest = Latest()
+        self._core = self._new_core()
+        self._know(self._texts.bind(NOTHING))
+        # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
+        self._lock = threading.RLock()
+        self._inside = (
+            False  # whether a call has its turn: it must not be interrupted by another of the same thread
+        )
+        # All that a push which brings a schema may change, until the push counts or is undone.
+        self._before: tuple[Schemas, dict[str, Any], dict[int, pa.Table], Any] | None = None
+        # Who only looks must not wait for a producer that waits for room: in a flow it is enough that nothing is being written down.
+        self._looking = self._core.lock if isinstance(self._core, FlowCore) else self._lock
+        # Two tallies, each with one writer: what pushes gave, and what left through results().
+        self._pushed, self._taken = Tally(), Tally()
+        self._finished = self._closed = False
+        if schemas is not None:
+            self._adopt(self._texts.given(schemas))
+
+    def _new_core(self) -> JoinCore:
+        windows, options = list(self.windows.values()), self.options
+        how, index = join_type(options["how"]), options["index"]
+        mode, size = options["result"], options["subwindow"]
+        if uses_flow(self._flow):
+            kind = FlowCore if self._flow.collect is None else CollectingCore
+            return kind(self.streams, windows, how, index, mode, self._flow, size)
+        return JoinCore(self.streams, windows, how, index, mode, options["cores"], size)
+
+    # ---- streams in ---------------------------------------------------------------------------------------------
+
+    def push(self, rows: Mapping[str, Any] | None = None, /, *, order: Any = None, **batches: Any) -> Result:
+        """Let rows arrive, and get every result that they complete.
+
+        A batch is Arrow data (pyarrow, polars, duckdb, anything with the Arrow PyCapsule interface), a pandas DataFrame, a dict of
+        lists or arrays, or a list of row dicts: ``push(r=..., s=...)``, or one stream alone. A stream's first batch fixes its columns,
+        the first value of a column its type; a value that the type cannot hold exactly is refused. Rows that come too late for
+        their window are in ``result.late``.
+
+        Within one call the rows of the streams arrive in keyword order, unless ``order`` gives the interleaving: a sequence of
+        stream names, one per row, or the name of a time column to merge by. ``push({"r": ..., "s": ...})`` does the same as the
+        keywords, for a stream that is called ``order``.
+
+        A push is all or nothing. A batch that is refused is refused whole, with the others of the same call; whatever else fails
+        (memory, Ctrl-C): the join goes on as if nothing had been pushed. Several threads may push: pushes are then one after the
+        other, in the order in which they get their turn.
+        """
+        started = time.perf_counter()
+        if rows is not None:
+            if not isinstance(rows, Mapping):
+                raise OptionError(
+                    f"push() takes batches by stream, such as push({self.streams[0]}=batch) or push({{{self.streams[0]!r}: batch}}); got "
+                    f"{type(rows).__name__}"
+                )
+            batches = {**rows, **batches}
+        # Before it is this push's turn: reading runs code of the user's, which may take its time, or ask this join.
+        readers = self._readers
+        given: list[int] = []
+        arrows: list[pa.RecordBatch | None] = [None, None]
+        for name, data in batches.items():
+            k = self._place(name)
+            batch = readers[k].read(data)
+            if batch is not None:
+                given.append(k)
+                arrows[k] = batch
+        with self._lock:
+            if self._inside or self._finished or self._closed:
+                raise self._refused("a push")
+            try:
+                self._inside = True
+                if readers is not self._readers or self._before is not None:
+                    arrows = self._read_again(arrows)
+                return self._push_all(arrows, order, given, started)
+            except BaseException:
+                self._core.take_back()
+                raise
+            finally:
+                self._inside = False
+
+    def _refused(self, what: str) -> StateError:
+        if self._inside:
+            return StateError(
+                f"a join must have ended one push before the next call; got {what} from within a push, by a signal handler for instance; "
+                "let the handler set a flag, and call when the push is over"
+            )
+        call = "finish()" if self._finished else "close()"
+        return StateError(
+            f"the join must be open to be pushed to; got {what} after {call}; make a new StreamJoin"
+        )
+
+    def _read_again(self, arrows: Sequence[pa.RecordBatch | None]) -> list[pa.RecordBatch | None]:
+        """Batches that were read before a schema, or a type, has become known."""
+        self._mend()
+        return [None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(arrows)]
+
+    def _mend(self) -> None:
+        """Should going back have failed itself, it is repeated before anything else is done."""
+        if self._before is not None:
+            self._go_back(*self._before)
+            self._before = None
+
+    def _push_all(
+        self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
+    ) -> Result:
+        if not self._known.complete:
+            fresh = tuple(
+                None if batch is None or batch.schema == self._known.schemas[k] else batch.schema
+                for k, batch in enumerate(arrows)
+            )
+            if fresh != NOTHING:
+                return self._first_push(arrows, fresh, order, given, started)
+        return self._push(arrows, order, given, started)
+
+    def _first_push(
+        self,
+        arrows: list[pa.RecordBatch | None],
+        fresh: Schemas,
+        order: Any,
+        given: list[int],
+        started: float,
+    ) -> Result:
+        """A push that brings a schema, or types that were open: should it be refused, they are forgotten again."""
+        self._let_collected_through()
+        core = self._core
+        waiting = core.collector.together() if isinstance(core, CollectingCore) else None
+        before = self._known.schemas, snapshot(core), stored_rows(core), waiting
+        self._before = before
+        try:
+            self._learn(fresh, *before)
+            result = self._push(arrows, order, given, started)
+        except BaseException:
+            self._mend()
+            raise
+        self._before = None
+        return result
+
+    def _let_collected_through(self) -> None:
+        """While a consumer takes results, it may let collected rows through at any time: they go first."""
+        core = self._core
+        if isinstance(core, FlowCore) and core.streaming:
+            if isinstance(core, CollectingCore) and core.collector.rows:
+                outcome = core.push([None, None], None, 0)
+                core.commit()
+                core.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
+            core.settled()
+
+    def _learn(
+        self,
+        fresh: Schemas,
+        known: Schemas,
+        numbers: dict[str, Any],
+        rows: dict[int, pa.Table],
+        waiting: Any,
+    ) -> None:
+        """Take on schemas that have become known, or have got types. Stored rows get the types first.
+
+        A stream whose time column was open has no rows. It joins the axis of time last, as if it had just begun.
+        """
+        changed = tuple(
+            old if new is None or old is None or self._texts.timeless(k, old) else new
+            for k, (old, new) in enumerate(zip(known, fresh, strict=True))
+        )
+        if changed != known:
+            self._go_back(changed, numbers, rows, waiting)
+        rest = tuple(None if new == now else new for new, now in zip(fresh, self._known.schemas, strict=True))
+        if rest != NOTHING:
+            with self._still():
+                self._adopt(rest)
+
+    def _go_back(
+        self,
+        schemas: Schemas,
+        numbers: dict[str, Any],
+        rows: dict[int, pa.Table],
+        waiting: Any,
+    ) -> None:
+        """To a state with these schemas, as if it had been saved and loaded. The rows may have had other, open types."""
+        core = self._core
+        with self._still():
+            core.begin()
+            self._know(self._texts.bind(NOTHING))
+            self._adopt(schemas)
+            restore(core, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
+            if isinstance(core, CollectingCore) and waiting is not None:
+                batches, order, first = waiting
+                again = [
+                    None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(batches)
+                ]
+                if any(batch is not None for batch in again):
+                    core.collector.add(again, order, first)
+
+    def _retyped(self, k: int, table: pa.Table) -> pa.Table:
+        schema, payload = self._known.schemas[k], self._core.payload[k]
+        assert schema is not None
+        assert payload is not None
+        return retyped(table, schema, payload.columns)
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """Nothing else moves meanwhile: a flow's consumer looks at rows, too."""
+        core = self._core
+        if not isinstance(core, FlowCore):
+            yield
+            return
+        with core.pushing, core.lock:
+            yield
+
+    def _push(
+        self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
+    ) -> Result:
+        if not self._known.complete:
+            arrows = [None if self._lacks_time(k, batch) else batch for k, batch in enumerate(arrows)]
+        unordered = order is None or (isinstance(order, str) and arrows == [None, None])
+        sequence = None if unordered else self._sequence(order, arrows)
+        outcome = self._core.push(arrows, sequence, given[0] if given else 0)
+        return self._give(outcome, 1, started)
+
+    def _give(self, outcome: Outcome, pushes: int, started: float) -> Result:
+        """Where a push begins to count: all that can fail comes before ``commit``; what follows it only adds numbers."""
+        result, tally = self._result(outcome), self._pushed
+        late = self._late_in(result) if result.late else (0, 0)
+        now = time.perf_counter()
+        self._core.commit()
+        tally.pushes += pushes
+        tally.results += result.count
+        tally.seconds += now - started
+        tally.late = tally.late[0] + late[0], tally.late[1] + late[1]
+        return result
+
+    def _late_in(self, result: Result) -> tuple[int, int]:
+        left, right = (result.late[name].num_rows if name in result.late else 0 for name in self.streams)
+        return left, right
+
+    def _place(self, name: str, call: str = "push()") -> int:
+        place = self._places.get(name)
+        if place is None:
+            raise OptionError(
+                f"{call} takes the streams {self.streams[0]!r} and {self.streams[1]!r}; got {name!r}"
+            )
+        return place
+
+    def _sequence(self, order: Any, arrows: Sequence[pa.RecordBatch | None]) -> np.ndarray:
+        sizes = [0 if batch is None else batch.num_rows for batch in arrows]
+        codes: list[np.ndarray | None] = [None, None]
+        if isinstance(order, str):
+            codes = list(order_codes(order, self.streams, self._known.schemas, arrows))
+        return interleaving(order, self.streams, sizes, codes)
+
+    def advance(self, clocks: Mapping[str, Any] | None = None, /, **times: Any) -> Result:
+        """Move the clock of a stream that has no rows to push, and get the results that waited for it.
+
+        ``join.advance(q="2024-05-01 12:00:05")`` says that stream q has come to that time: just as a row of q with that time would,
+        it moves the watermark (by the stream's own ``lateness`` less), so that rows which can no longer match are emitted and
+        forgotten. A time before the clock changes nothing. A row of q that comes later and is older than the watermark is late.
+        The streams must have a ``Range`` window, and both schemas must be known: give ``schemas=`` if a stream may not begin at all.
+        """
+        started = time.perf_counter()
+        if clocks is not None:
+            if not isinstance(clocks, Mapping):
+                raise OptionError(
+                    f"advance() takes times by stream, such as advance({self.streams[0]}=time); got {type(clocks).__name__}"
+                )
+            times = {**clocks, **times}
+        with self._lock:
+            if self._inside or self._finished or self._closed:
+                raise self._refused("advance()")
+            try:
+                self._inside = True
+                self._mend()
+                codes: list[int | None] = [None, None]
+                for name, value in times.items():
+                    k = self._place(name, "advance()")
+                    codes[k] = self._time_code(k, name, value)
+                return self._give(self._core.advance(codes), 0, started)
+            except BaseException:
+                self._core.take_back()
+                raise
+            finally:
+                self._inside = False
+
+    def _time_code(self, k: int, stream: str, value: Any) -> int:
+        """A time of stream k as its time column would hold it, as a code."""
+        window, axis = self.windows[stream], self._core.arrivals.axis
+        if not isinstance(window, Range):
+            raise OptionError(
+                f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
+            )
+        known = self._known
+        schema = known.schemas[k]
+        if known.condition is None or axis is None or schema is None:
+            unknown = [name for name, one in zip(self.streams, known.usable, strict=True) if one is None]
+            raise StateError(
+                f"advance() needs the schemas of both streams; that of {' and '.join(map(repr, unknown))} is not known yet; give "
+                "schemas= when the join is made, or push a batch first"
+            )
+        field = schema.field(window.time)
+        try:
+            if isinstance(value, str) and pa.types.is_temporal(field.type):
+                value = pa.scalar(value).cast(field.type)
+            one = pa.array([value], value.type) if isinstance(value, pa.Scalar) else [value]
+            batch = Reader(stream, pa.schema([field])).read({window.time: one})
+            assert batch is not None
+            return int(axis.codes(k, batch)[0])
+        except (pa.ArrowException, UnicodeError, SchemaError, DataError) as error:
+            zone = getattr(field.type, "tz", None)
+            hint = (
+                f"; write the zone, as in '2024-05-01 12:00:00+00:00' (the column's is {zone})"
+                if zone
+                else ""
+            )
+            raise OptionError(
+                f"advance({stream}=...) must be a time that column {window.time!r} can hold, {field.type}; got {value!r}{hint}"
+            ) from error
+
+    def finish(self) -> Result:
+        """End the streams: rows that still wait for a partner are emitted, and the state is given back.
+
+        Called once; no push after it. An inner join without a flow needs it only to free memory.
+        """
+        started = time.perf_counter()
+        with self._lock:
+            if self._inside:
+                raise self._refused("finish()")
+            if self._finished:
+                raise StateError("finish() must be called once; got a second call")
+            try:
+                self._inside = True
+                self._mend()
+                result = self._give(self._core.finish(), 0, started)
+                self._finished = True
+                return result
+            except BaseException:
+                self._core.take_back()
+                raise
+            finally:
+                self._inside = False
+
+    def results(self) -> Iterator[Result]:
+        """Results as they leave, block by block, while another thread pushes; ends after ``finish()``.
+
+        From this call on ``push`` does not wait: its Result has only late rows, and it blocks while the queues are full. Needs a flow.
+        """
+        core = self._core
+        if not isinstance(core, FlowCore):
+            raise OptionError(
+                "results() can be iterated while another thread pushes only with a flow; got flow=None; make the join with "
+                "flow='split_join', for instance"
+            )
+        blocks = leaving(core)
+        return (self._take(outcome) for outcome in blocks)
+
+    def _take(self, outcome: Outcome) -> Result:
+        result, taken = self._result(outcome), self._taken
+        left, right = self._late_in(result)
+        taken.results += result.count
+        taken.late = taken.late[0] + left, taken.late[1] + right
+        return result
+
+    def close(self) -> None:
+        """End the threads of a flow; rows that are on their way are lost. Always returns. A closed join can still be saved."""
+        self._closed = True
+        if isinstance(self._core, FlowCore):  # wakes a producer that waits for room, and has the lock
+            self._core.close()
+        else:
+            with self._lock:
+                self._core.close()
+
+    def __enter__(self) -> "StreamJoin":
+        return self
+
+    def __repr__(self) -> str:
+        with self._looking:
+            rows = [chain.rows for chain in self._core.chains]
+        held = {name: (window, rows[k]) for k, (name, window) in enumerate(self.windows.items())}
+        return join_line(held, self.options, self._counters()[1], self._ended())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the streams, their windows and what they hold."""
+        stats = self.stats()
+        counts = stats["streams"]
+        streams = {name: {"window": window, **counts[name]} for name, window in self.windows.items()}
+        return join_html(streams, self.options, stats["results"], self._ended())
+
+    def _ended(self) -> str:
+        return "finished" if self._finished else "closed" if self._closed else ""
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # ---- schemas ------------------------------------------------------------------------------------------------
+
+    def _know(self, known: Known) -> None:
+        self._known = known
+        self._readers = [
+            Reader(name, schema) for name, schema in zip(self.streams, known.schemas, strict=True)
+        ]
+        mode = self.options["result"]
+        self._gatherer = Gatherer(self.streams, known.usable, known.select, mode, self._latest)
+        self._latest.gatherer = self._gatherer
+
+    def _adopt(self, fresh: Schemas) -> None:
+        """Take on schemas that were not known before; with both known, the core can join."""
+        before = self._known.schemas
+        known = self._texts.bind(
+            tuple(new if new is not None else old for new, old in zip(fresh, before, strict=True))
+        )
+        core = self._core
+        core.open(fresh, known.axis)
+        self._know(known)
+        if known.condition is None:
+            return
+        core.index = self.options["index"]
+        try:
+            core.bind(known.condition, known.columns)
+        except OptionError:  # an index that needs types which are still open has to wait for them
+            if not known.guessed:
+                raise
+            core.index = "auto"
+            core.bind(known.condition, known.columns)
+
+    def _lacks_time(self, k: int, batch: pa.RecordBatch | None) -> bool:
+        """Whether the batch is of a stream whose time column has no type yet; then it must be empty."""
+        known, window = self._known, self.windows[self.streams[k]]
+        if batch is None or known.schemas[k] is None or known.usable[k] is not None:
+            return False
+        if batch.num_rows:
+            assert isinstance(window, Range)
+            raise refuse_time(window.time, self.streams[k], "null", 0)
+        return True
+
+    # ---- results out --------------------------------------------------------------------------------------------
+
+    def _result(self, outcome: Outcome) -> Result:
+        late = {self.streams[k]: batch for k, batch in outcome.late.items()}
+        missing = {self.streams[k]: rows for k, rows in outcome.missing.items()}
+        return Result(self._gatherer, outcome.matches, outcome.chunks, late, outcome.punctuations, missing)
+
+    def explain(self) -> str:
+        """How the join finds its pairs, in words: condition, driver, index, windows, sub-windows, what is checked when."""
+        with self._looking:
+            return explain(self._core, self.options)
+
+    def stats(self) -> dict[str, Any]:
+        """Rows, bytes, sub-windows, late rows and rates, as of now.
+
+        ``streams`` has, by name: ``rows`` held, ``arrived``, ``late``, ``subwindows``, ``indexes``, ``bytes`` (of index and payload).
+        Beside it: ``results``, ``pushes``, ``seconds`` spent in pushes, ``rows_per_second``, and the ``watermark``
+        (None without time windows).
+        """
+        with self._looking:
+            return self._stats()
+
+    def _stats(self) -> dict[str, Any]:
+        late, results, pushes, seconds = self._counters()
+        arrivals, streams = self._core.arrivals, {}
+        for k, name in enumerate(self.streams):
+            chain, payload = self._core.chains[k], self._core.payload[k]
+            index_bytes, payload_bytes = self._core.index_bytes(k), 0 if payload is None else payload.nbytes
+            streams[name] = {
+                "rows": chain.rows, "arrived": int(arrivals.counts[k]), "late": late[k], "subwindows": len(chain.subwindows),
+                "indexes": self._core.indexes(k),
+                "index_bytes": index_bytes, "payload_bytes": payload_bytes, "bytes": index_bytes + payload_bytes,
+            }  # fmt: skip
+        arrived = int(arrivals.counts.sum())
+        axis, watermark = arrivals.axis, arrivals.watermark
+        return {
+            "streams": streams, "results": results, "pushes": pushes, "seconds": seconds,
+            "rows_per_second": arrived / seconds if seconds else 0.0,
+            "watermark": None if axis is None or watermark == BOTTOM else axis.value(watermark),
+        }  # fmt: skip
+
+    def _counters(self) -> tuple[list[int], int, int, float]:
+        pushed, taken = self._pushed, self._taken
+        late = [one + two for one, two in zip(pushed.late, taken.late, strict=True)]
+        return late, pushed.results + taken.results, pushed.pushes, pushed.seconds
+
+    # ---- state --------------------------------------------------------------------------------------------------
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Write the whole state to a directory; ``StreamJoin.load`` goes on from there, exactly."""
+        with self._lock:
+            if self._inside:
+                raise self._refused("save()")
+            self._mend()
+            self._save(directory)
+
+    def _save(self, directory: str | PathLike[str]) -> None:
+        self._core.settled()
+        header = {
+            "options": self.options,
+            "windows": {name: window_to_json(window) for name, window in self.windows.items()},
+            "schemas": [schema_to_json(schema) for schema in self._known.schemas],
+            "core": snapshot(self._core),
+            "counters": [*self._counters(), self._finished],
+        }
+        write_state(
+            directory, header, {self.streams[k]: table for k, table in stored_rows(self._core).items()}
+        )
+
+    @classmethod
+    def load(cls, directory: str | PathLike[str]) -> "StreamJoin":
+        """The join that was saved in ``directory``. A damaged or missing file is refused by name."""
+        header, tables = read_state(directory)
+        windows = {name: window_from_json(window) for name, window in header["windows"].items()}
+        join = cls(windows=windows, **header["options"])
+        join._adopt(tuple(schema_from_json(schema) for schema in header["schemas"]))
+        restore(
+            join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
+        )
+        late, results, pushes, seconds, join._finished = header["counters"]
+        join._pushed = Tally((late[0], late[1]), results, pushes, seconds)
+        return join
+
+
+def _checked_options(**options: Any) -> dict[str, Any]:
+    if not isinstance(options["condition"], str):
+        raise OptionError(f"the condition must be SQL text; got {options['condition']!r}")
+    if not isinstance(options["select"], str):
+        raise OptionError(f"select= must be a SQL select list; got {options['select']!r}")
+    join_type(options["how"])
+    for name, allowed in (("index", INDEXES), ("result", MODES)):
+        if options[name] not in allowed:
+            raise OptionError(f"{name}= must be one of {', '.join(allowed)}; got {options[name]!r}")
+    for name, optional in (("cores", False), ("subwindow", True)):
+        value = options[name]
+        if optional and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise OptionError(f"{name}= must be a whole number of at least 1; got {value!r}")
+    return options
+
+
+OPTIONS = tuple(
+    name for name, option in signature(StreamJoin).parameters.items() if option.kind is option.KEYWORD_ONLY
+)

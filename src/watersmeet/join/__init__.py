@@ -1,0 +1,1 @@
+"""The join itself: texts bound, a plan, rows in sub-windows, probes, and what a push does, in order."""

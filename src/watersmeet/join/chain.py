@@ -1,0 +1,392 @@
+"""The chain of sub-windows of one stream: create, insert, probe, expire (panjoin.txt III.A and G).
+
+A sub-window is a run of consecutive arrivals with one index over it. Rows go only into the newest; a full one is sealed and never
+touched again; an old one is dropped whole. So only the oldest and the newest sub-windows can hold rows outside a probe's
+validity range: only there are candidates checked one by one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from watersmeet.index.base import Index, PairBuffer
+from watersmeet.index.bi_sort import BISort
+from watersmeet.index.grid import Grid
+from watersmeet.kernels.filter import emit, keep_arrived, keep_between, keep_within
+from watersmeet.kernels.sort import is_sorted
+from watersmeet.streams.arrival import Validity
+from watersmeet.streams.clock import BOTTOM, TOP
+
+Bounds = list[tuple[np.ndarray, np.ndarray]]
+# lo, hi (inclusive, ascending), and the int32 position in the block of the row that probes with them
+Interval = tuple[np.ndarray, np.ndarray, np.ndarray]
+Thin = Callable[[PairBuffer, int], int]  # thins the first n pairs in place, and returns how many remain
+
+
+@dataclass(slots=True)
+class Block:
+    """Rows of one stream, prepared once: as what is stored, and as what probes."""
+
+    first: int  # arrival number of the first row
+    count: int
+    keys: np.ndarray  # driving keys, ascending; rows that can match nothing are left out
+    rows: np.ndarray  # int32 position in the block of each key
+    codes: list[np.ndarray]  # codes of the bands checked on candidates, in block order
+    times: np.ndarray | None
+    cells: tuple[np.ndarray, np.ndarray] | None = None  # grid: the two codes, in the order of keys
+
+
+@dataclass(slots=True)
+class Probe:
+    """A block on its way through the other stream's chain."""
+
+    first: int  # arrival number of the block's first row
+    intervals: list[Interval]
+    checks: list[Bounds]  # per checked band and interval, in block order
+    validity: Validity
+    cells: tuple[np.ndarray, ...] | None = None  # grid: its own bounds, and last the rows
+
+    @property
+    def rows(self) -> int:
+        """How many rows probe."""
+        if self.cells is not None:
+            return int(self.cells[-1].size)
+        return max((rows.size for _, _, rows in self.intervals), default=0)
+
+    def split(self, parts: int) -> "list[Probe]":
+        """Equal shares, for threads."""
+        return [self] if parts == 1 else [self._share(i, parts) for i in range(parts)]
+
+    def _share(self, i: int, parts: int) -> "Probe":
+        def cut(array: np.ndarray) -> np.ndarray:
+            return array[array.size * i // parts : array.size * (i + 1) // parts]
+
+        intervals = [(cut(lo), cut(hi), cut(rows)) for lo, hi, rows in self.intervals]
+        cells = None if self.cells is None else tuple(cut(array) for array in self.cells)
+        return Probe(self.first, intervals, self.checks, self.validity, cells)
+
+
+class SubWindow:
+    """A run of consecutive arrivals, and an index over it."""
+
+    __slots__ = (
+        "base",
+        "capacity",
+        "codes",
+        "count",
+        "done",
+        "in_order",
+        "index",
+        "max_time",
+        "min_time",
+        "swept",
+        "times",
+        "trimmed",
+    )
+
+    def __init__(
+        self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool, tracked: bool
+    ) -> None:
+        self.base, self.capacity, self.count = base, capacity, 0
+        self.index = index
+        self.codes = [np.empty(capacity, np.int64) for _ in range(checked)]
+        self.times = np.empty(capacity, np.int64) if timed else None
+        self.min_time, self.max_time, self.in_order = TOP, BOTTOM, True
+        # For outer, semi and anti joins: rows that need no more attention (matched, or already emitted).
+        self.done = np.zeros(capacity, np.bool_) if tracked else None
+        self.swept = 0  # rows below this offset are all done
+        self.trimmed = 0  # rows below this offset are no longer in the index
+
+    @property
+    def end(self) -> int:
+        return self.base + self.count
+
+    @property
+    def oldest(self) -> int:
+        """Arrival number of the oldest row in the index."""
+        return self.base + self.trimmed
+
+    def numbers(self, probe: Probe, buffer: PairBuffer, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first ``n`` candidates of the buffer as arrival numbers: of the probing rows, and of the stored ones."""
+        probes, stored = np.empty(n, np.int64), np.empty(n, np.int64)
+        emit(buffer.probe, buffer.row, n, probe.first, self.base, probes, stored)
+        return probes, stored
+
+    @property
+    def scattered(self) -> np.ndarray | None:
+        """Arrival numbers by offset, where rows do not follow on one another."""
+        return None
+
+    def takes(self, block: Block) -> bool:
+        """Whether the block follows on the last row, and fits."""
+        return self.end == block.first and self.count + block.count <= self.capacity
+
+    def insert(self, block: Block) -> None:
+        start, end = self.count, self.count + block.count
+        if self.index is not None:
+            rows = block.rows if start == 0 else block.rows + np.int32(start)
+            if isinstance(self.index, Grid):
+                assert block.cells is not None
+                self.index.insert(block.keys, rows, *block.cells)
+            else:
+                self.index.insert(block.keys, rows)
+        for stored, codes in zip(self.codes, block.codes, strict=True):
+            stored[start:end] = codes
+        self.count = end
+        if self.times is not None and block.times is not None and block.count:
+            self.times[start:end] = block.times
+            self.in_order = (
+                self.in_order and int(block.times[0]) >= self.max_time and bool(is_sorted(block.times))
+            )
+            self.min_time = min(self.min_time, int(block.times.min()))
+            self.max_time = max(self.max_time, int(block.times.max()))
+
+    def set_times(self, times: np.ndarray) -> None:
+        """New codes for the times of all rows."""
+        assert self.times is not None
+        self.times[: self.count] = times
+        self.min_time, self.max_time, self.in_order = (
+            int(times.min()),
+            int(times.max()),
+            bool(is_sorted(times)),
+        )
+
+    def seal(self) -> None:
+        if self.index is not None:
+            self.index.seal()
+        if self.count < self.capacity:
+            self.codes = [codes[: self.count].copy() for codes in self.codes]
+            self.times = None if self.times is None else self.times[: self.count].copy()
+            self.done = None if self.done is None else self.done[: self.count].copy()
+            self.capacity = self.count
+
+    def trim(self, arrival: int, share: float) -> None:
+        """Take the rows below ``arrival`` out of a sorted index if they are at least ``share`` of it. They stay as rows."""
+        first = arrival - self.base
+        run = sorted_run(self)
+        if (
+            run is not None
+            and 0 < first < self.count
+            and first - self.trimmed >= share * (self.count - self.trimmed)
+        ):
+            run.trim(first)
+            self.trimmed = first
+
+    def candidates(self, probe: Probe, buffer: PairBuffer) -> Iterator[int]:
+        """Yield n each time ``buffer[:n]`` holds pairs that satisfy driver, checked bands and validity range."""
+        assert self.index is not None
+        thin = self._filters(probe)
+        if isinstance(self.index, Grid):
+            assert probe.cells is not None
+            yield from _thinned(self.index.pairs(probe.cells, buffer), buffer, thin)
+        else:
+            for lo, hi, rows in probe.intervals:
+                yield from _thinned(self.index.pairs(lo, hi, rows, buffer), buffer, thin)
+
+    def _filters(self, probe: Probe) -> list[Thin]:
+        """What candidates of this sub-window must still pass."""
+        filters = self._validity_filters(probe)
+        for codes, bounds in zip(self.codes, probe.checks, strict=True):
+            filters.append(_band_filter(codes, bounds))
+        return filters
+
+    def _validity_filters(self, probe: Probe) -> list[Thin]:
+        """What keeps the pairs whose stored row the probing row may see."""
+        filters: list[Thin] = []
+        validity = probe.validity
+        lo, hi = validity.arrival_lo, validity.arrival_hi
+        if not (self.end <= least(hi) and self.oldest >= most(lo)):
+            filters.append(self._arrival_filter(lo, hi))
+        time_lo, time_hi, times = validity.time_lo, validity.time_hi, self.times
+        if (
+            time_lo is not None
+            and time_hi is not None
+            and times is not None
+            and not self._timely(time_lo, time_hi)
+        ):
+            filters.append(lambda pairs, n: keep_between(pairs.probe, pairs.row, n, times, time_lo, time_hi))
+        return filters
+
+    def _arrival_filter(self, lo: int | np.ndarray, hi: int | np.ndarray) -> Thin:
+        base = self.base
+        if isinstance(lo, int) and isinstance(hi, int):
+            first, stop = lo - base, hi - base
+            return lambda pairs, n: keep_within(pairs.probe, pairs.row, n, first, stop)
+        lows, highs = spread(lo, hi), spread(hi, lo)
+        return lambda pairs, n: keep_arrived(pairs.probe, pairs.row, n, base, lows, highs)
+
+    def overlaps(self, validity: Validity) -> bool:
+        """Whether any row of the sub-window can lie in the validity range of any probe."""
+        if self.end <= least(validity.arrival_lo) or self.base >= most(validity.arrival_hi):
+            return False
+        time_lo, time_hi = validity.time_lo, validity.time_hi
+        if time_lo is None or time_hi is None or self.times is None or not time_lo.size:
+            return True
+        return self.max_time >= int(time_lo.min()) and self.min_time <= int(time_hi.max())
+
+    def inside(self, validity: Validity) -> bool:
+        """Whether every row of the sub-window lies in the validity range of every probe."""
+        if not (self.end <= least(validity.arrival_hi) and self.oldest >= most(validity.arrival_lo)):
+            return False
+        time_lo, time_hi = validity.time_lo, validity.time_hi
+        return time_lo is None or time_hi is None or self.times is None or self._timely(time_lo, time_hi)
+
+    def _timely(self, time_lo: np.ndarray, time_hi: np.ndarray) -> bool:
+        return bool(not time_lo.size or (time_lo.max() <= self.min_time and self.max_time <= time_hi.min()))
+
+    @property
+    def nbytes(self) -> int:
+        index = 0 if self.index is None else self.index.nbytes
+        arrays = [
+            *self.codes,
+            *([] if self.times is None else [self.times]),
+            *([] if self.done is None else [self.done]),
+        ]
+        return index + sum(array.itemsize * self.count for array in arrays)
+
+
+def _thinned(found: Iterator[int], buffer: PairBuffer, filters: list[Thin]) -> Iterator[int]:
+    for n in found:
+        for keep in filters:
+            if n == 0:
+                break
+            n = keep(buffer, n)
+        if n:
+            yield n
+
+
+def least(value: int | np.ndarray) -> int:
+    return value if isinstance(value, int) else int(value.min(initial=TOP))
+
+
+def most(value: int | np.ndarray) -> int:
+    return value if isinstance(value, int) else int(value.max(initial=BOTTOM))
+
+
+def spread(value: int | np.ndarray, other: int | np.ndarray) -> np.ndarray:
+    """A scalar bound as an array beside the other, which is one."""
+    return value if isinstance(value, np.ndarray) else np.full(np.size(other), value, np.int64)
+
+
+def _band_filter(codes: np.ndarray, bounds: Bounds) -> Thin:
+    if len(bounds) == 1:
+        lo, hi = bounds[0]
+        return lambda pairs, n: keep_between(pairs.probe, pairs.row, n, codes, lo, hi)
+
+    def any_band(pairs: PairBuffer, n: int) -> int:
+        probe, row = pairs.probe[:n], pairs.row[:n]
+        value = codes[row]
+        inside = np.zeros(n, np.bool_)
+        for lo, hi in bounds:
+            inside |= (lo[probe] <= value) & (value <= hi[probe])
+        kept = int(inside.sum())
+        pairs.probe[:kept], pairs.row[:kept] = probe[inside], row[inside]
+        return kept
+
+    return any_band
+
+
+Maker = Callable[[int, Index | Grid | None], Index | Grid | None]
+
+
+class Chain:
+    """The sub-windows of one stream, oldest first."""
+
+    def __init__(self, checked: int, timed: bool, tracked: bool) -> None:
+        self.checked, self.timed, self.tracked = checked, timed, tracked
+        self.subwindows: list[SubWindow] = []
+        self.dropped = 0  # arrival number up to which everything has been dropped
+
+    def insert(
+        self, block: Block, size: Callable[[], int], make_index: Maker, full: Callable[[SubWindow], bool]
+    ) -> None:
+        """Store a block, whole, in the newest sub-window; in a new one, of at least ``size()`` rows, where it does not fit.
+
+        ``full``: whether a sub-window of a stream with times should get no more rows, although they would fit.
+        """
+        if not block.count:
+            return
+        newest = self.subwindows[-1] if self.subwindows else None
+        if newest is None or not newest.takes(block) or (self.timed and full(newest)):
+            if newest is not None:
+                newest.seal()
+            capacity = max(size(), block.count)
+            index = make_index(capacity, None if newest is None else newest.index)
+            newest = SubWindow(block.first, capacity, index, self.checked, self.timed, self.tracked)
+            newest.insert(block)
+            self.subwindows.append(newest)
+        else:
+            newest.insert(block)
+
+    def renew(self, old: SubWindow, block: Block, index: Index | Grid | None) -> None:
+        """Append a sub-window with the rows of ``block``, in place of ``old``, whose flags it takes on."""
+        capacity = max(old.capacity, block.count)
+        if self.subwindows:
+            self.subwindows[-1].seal()
+        fresh = SubWindow(block.first, capacity, index, self.checked, self.timed, self.tracked)
+        fresh.insert(block)
+        if old.done is not None and fresh.done is not None:
+            fresh.done[: block.count] = old.done[: block.count]
+            fresh.swept = min(old.swept, block.count)
+        self.subwindows.append(fresh)
+
+    def mark(self) -> tuple[list[SubWindow], int, int, int]:
+        """Where the chain stands: what ``back_to`` goes back to."""
+        subwindows = self.subwindows
+        return subwindows, len(subwindows), subwindows[-1].count if subwindows else 0, self.dropped
+
+    def back_to(self, mark: tuple[list[SubWindow], int, int, int]) -> None:
+        """The same sub-windows with the same rows as at the mark; their indexes may hold more, or less, and must be made anew."""
+        subwindows, length, count, self.dropped = mark
+        self.subwindows = subwindows[:length]
+        for newest in self.subwindows[-1:]:
+            newest.count = count
+            if newest.times is not None and count:
+                newest.set_times(newest.times[:count])
+
+    def drop_from(self, arrival: int) -> None:
+        """Forget the rows from ``arrival`` on, of sub-windows that have no index yet: a push that failed is undone."""
+        self.subwindows = [sub for sub in self.subwindows if sub.base < arrival]
+        for sub in self.subwindows[-1:]:
+            sub.count = min(sub.count, arrival - sub.base)
+            if sub.times is not None:
+                sub.set_times(sub.times[: sub.count].copy())
+
+    @property
+    def newest_index(self) -> Index | Grid | None:
+        return self.subwindows[-1].index if self.subwindows else None
+
+    def expire(self, arrival: int, time: int) -> bool:
+        """Drop the sub-windows whose rows all have an arrival number below ``arrival`` or a time code below ``time``."""
+        old = self.subwindows
+        if not old:
+            return False
+        if not self.timed and old[0].end > arrival:
+            if 2 * (arrival - old[0].base) > old[0].count:
+                old[0].trim(arrival, 0.5)
+            return False
+        kept = [sub for sub in old if sub.end > arrival and not (self.timed and sub.max_time < time)]
+        if len(kept) == len(old):
+            return False
+        self.subwindows = kept
+        self.dropped = kept[0].base if kept else old[-1].end
+        return True
+
+    @property
+    def first(self) -> int:
+        """Arrival number of the oldest row kept."""
+        return self.subwindows[0].base if self.subwindows else self.dropped
+
+    @property
+    def rows(self) -> int:
+        return sum(sub.count for sub in self.subwindows)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(sub.nbytes for sub in self.subwindows)
+
+
+def sorted_run(sub: SubWindow) -> BISort | None:
+    """The sub-window's index, where its rows are in key order and range results are possible."""
+    return sub.index if isinstance(sub.index, BISort) else None

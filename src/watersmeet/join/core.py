@@ -1,0 +1,568 @@
+"""The join core: a chain a stream; probe, then store. Everything a push does, in order.
+
+A push is all or nothing. What can be refused (schemas, null times, expressions) is refused before anything is changed. Then
+``write_down`` notes how everything stands, and until the caller has said ``commit`` the push can be taken back, whatever has failed and
+wherever: numbers, rows and flags are put back, and the indexes are made anew from the rows, which are the state.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.index.base import Index, PairBuffer
+from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
+from watersmeet.index.grid import CellLayout, Grid
+from watersmeet.join.chain import Block, Chain, Probe, SubWindow
+from watersmeet.join.matches import Matches
+from watersmeet.join.outer import How, Journal, alone, note_matches, sweep
+from watersmeet.join.plan import Plan, estimate, make_plan
+from watersmeet.join.pool import Pool, Task
+from watersmeet.join.prepare import SLICE, bare_block, make_probe, out_of_sight, prepare_block, slices
+from watersmeet.join.probing import find_pairs, find_ranges
+from watersmeet.join.short import FEW, ShortWay, is_simple
+from watersmeet.sql.condition import BoundCondition
+from watersmeet.streams.arrival import Arrivals, Arrived, Validity
+from watersmeet.streams.clock import TOP, TimeAxis
+from watersmeet.streams.payload import Chunks, Payload
+from watersmeet.streams.window import Rows, Window
+
+PARALLEL = 2048  # rows from which on threads are worth waking
+SAMPLE = 1024  # rows a stream for estimating selectivities
+REPLAN = (1, SAMPLE)  # the plan is made anew when both streams have first shown this many rows
+
+
+@dataclass(slots=True)
+class Pushed:
+    """One stream's rows of a push, judged: what was accepted, as it will be stored, and what was late."""
+
+    batch: pa.RecordBatch
+    arrived: Arrived
+    late: pa.RecordBatch | None
+    first: int
+    # The rows in slices, each with what it may see; empty until the condition is bound.
+    parts: list[tuple[Block, Validity]] = field(default_factory=list)
+    visitors: "Pushed | None" = None  # rows that probe and are not stored
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a push, or the end of the streams, gave."""
+
+    matches: Matches
+    late: dict[int, pa.RecordBatch]
+    chunks: Sequence[Chunks | None] = ()  # where the rows of the matches lie
+    punctuations: Any = ()  # flows that keep an order: marks in the output
+    missing: dict[int, np.ndarray] = field(default_factory=dict)  # rows lost with a core that has failed
+
+
+Before = tuple[Any, ...]
+"""Counts, clock, and the marks of rows, sub-windows and plan."""
+
+
+class JoinCore:
+    """Two streams, joined exactly. Knows nothing of SQL text or output columns.
+
+    Nothing that a core holds refers back to it: its memory is free as soon as nobody holds it, and does not wait for the garbage
+    collector, which arrays do not wake.
+    """
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        windows: Sequence[Window],
+        how: How,
+        index: str,
+        mode: str,
+        cores: int,
+        size: int | None,
+    ) -> None:
+        self.streams, self.windows, self.how = tuple(streams), tuple(windows), how
+        self.index, self.mode, self.size = index, mode, size
+        self.pool = Pool(cores)
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing has come yet."""
+        self.arrivals = Arrivals(self.windows)
+        self.payload: list[Payload | None] = [None, None]
+        self.chains = [self.new_chain(k, 0) for k in (0, 1)]
+        self.habits = [Habits(), Habits()]
+        self.condition: BoundCondition | None = None
+        self.plan: Plan | None = None
+        self.layout: CellLayout | None = None
+        self._highest: list[np.int64 | None] = [None, None]  # largest driving key so far
+        self._short = ShortWay()
+        self._simple = False  # whether a few rows may go the short way
+        self.replans: Sequence[int] = REPLAN
+        # Until both schemas are known the axis of time may change its unit: then the largest times must be coded anew.
+        self._latest: list[pa.Array | None] = [None, None]
+        self.journal = Journal()
+        self._before: Before | None = None  # how everything stood before a push that is not committed
+        self._stale = False  # whether the indexes hold other rows than the sub-windows
+
+    # ---- set-up -------------------------------------------------------------------------------------------------
+
+    def open(self, schemas: Sequence[pa.Schema | None], axis: TimeAxis | None) -> None:
+        """Schemas of streams have become known (None: nothing new), and with them the axis of time."""
+        for k, schema in enumerate(schemas):
+            if schema is not None:
+                self.payload[k] = Payload(schema, schema.names)
+        if axis is not None:
+            latest = [
+                None if column is None else axis.column_codes(k, column)
+                for k, column in enumerate(self._latest)
+            ]
+            self.arrivals.change_axis(axis, latest)
+            for k, chain in enumerate(self.chains):
+                for sub in chain.subwindows:
+                    if self.arrivals.timed(k):
+                        sub.set_times(axis.codes(k, self._payload(k).rows_between(sub.base, sub.end)))
+
+    def bind(self, condition: BoundCondition, columns: Sequence[Sequence[str]]) -> None:
+        """Both schemas are known: from now on rows can be joined. ``columns``: what must be kept of each stream."""
+        self.condition = condition
+        for k in (0, 1):
+            self._payload(k).keep_columns(columns[k])
+        self.make_plan(self._shares())
+
+    def _payload(self, k: int) -> Payload:
+        payload = self.payload[k]
+        assert payload is not None
+        return payload
+
+    def new_chain(self, k: int, checked: int) -> Chain:
+        return Chain(checked, self.arrivals.timed(k), self.how.tracks(k))
+
+    def _long_enough(self, sub: SubWindow) -> bool:
+        """Whether a sub-window covers so much time that the next rows are better off in a new one."""
+        axis = self.arrivals.axis
+        return (
+            axis is not None and sub.count >= SLICE and axis.windows_between(sub.min_time, sub.max_time) > 0.5
+        )
+
+    def _shares(self) -> dict[str, float]:
+        """The share of pairs that each band lets through, estimated from the newest rows of both streams."""
+        assert self.condition is not None
+        left, right = (self._sample(k) for k in (0, 1))
+        if not left.num_rows or not right.num_rows:
+            return {}
+        return {
+            band.text: estimate(band, self.streams[0], self.streams[1], left, right)
+            for band in self.condition.bands
+        }
+
+    def make_plan(self, shares: dict[str, float]) -> None:
+        """Choose the driver by what the streams have shown, and index the stored rows by it."""
+        assert self.condition is not None
+        window = max(self._window_rows(0), self._window_rows(1))
+        plan = make_plan(self.condition, self.index, shares, window)
+        fits = self.plan is not None and plan.works_like(self.plan)
+        self.plan = plan
+        if not fits:
+            self.layout = CellLayout(plan.cells) if plan.cells is not None else None
+            self.rebuild()
+        self._simple = is_simple(self)
+
+    def _sample(self, k: int) -> pa.RecordBatch:
+        payload = self._payload(k)
+        return payload.rows_between(max(payload.first, payload.end - SAMPLE), payload.end)
+
+    def _window_rows(self, k: int) -> int:
+        window = self.windows[k]
+        return window.n if isinstance(window, Rows) else max(self.chains[k].rows, 65_536)
+
+    def rebuild(self) -> None:
+        """Make the sub-windows anew from the stored rows, keeping their borders and what is known of partners."""
+        for k in (0, 1):
+            payload, old = self.payload[k], self.chains[k]
+            chain = self.new_chain(k, 0 if self.plan is None else len(self.plan.checks))
+            chain.dropped = old.first
+            for sub in old.subwindows:
+                assert payload is not None
+                batch = payload.rows_between(sub.base, sub.end)
+                times = None if sub.times is None else sub.times[: batch.num_rows]
+                chain.renew(
+                    sub,
+                    self._block(k, batch, sub.base, times),
+                    self._index(k, sub.capacity, chain.newest_index),
+                )
+            self.chains[k] = chain
+
+    def _block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
+        """Rows of stream k, ready to be stored."""
+        if self.plan is None:
+            return bare_block(batch, first, times)
+        return prepare_block(self.plan, self.layout, self.streams[k], batch, first, times)
+
+    # ---- all or nothing -----------------------------------------------------------------------------------------
+
+    def write_down(self) -> None:
+        """From here on everything that changes can be taken back, until ``commit``. What was only learnt of the data stays learnt."""
+        left, right = self.payload
+        first, second = self.chains
+        self.journal.clear()
+        self._before = (
+            self.arrivals.counts,
+            self.arrivals.clock,
+            (None if left is None else left.mark(), None if right is None else right.mark()),
+            (first, first.mark(), second, second.mark()),
+            (self.plan, self.layout, self._simple, self.replans),
+            (self._latest[0], self._latest[1]),
+        )
+
+    def commit(self) -> None:
+        """What was pushed counts. The caller has all that it needs: after this nothing may fail."""
+        self._before = None
+
+    def take_back(self) -> None:
+        """Nothing was pushed: everything as ``write_down`` found it. Nothing is done where nothing is to be taken back.
+
+        Only names are bound and flags set, so there is little that could fail; should it be interrupted all the same, it is done again,
+        from the beginning, before the next push.
+        """
+        if self._before is None:
+            return
+        counts, clock, payloads, (first, first_mark, second, second_mark), plan, latest = self._before
+        self._stale = True
+        self.arrivals.commit(counts, clock)
+        for payload, payload_mark in zip(self.payload, payloads, strict=True):
+            if payload is not None and payload_mark is not None:
+                payload.back_to(payload_mark)
+        first.back_to(first_mark)
+        second.back_to(second_mark)
+        self.chains = [first, second]
+        self.journal.take_back()
+        self.plan, self.layout, self._simple, self.replans = plan
+        self._latest = list(latest)
+        self._before = None
+
+    def mend(self) -> None:
+        """After a push that failed: indexes that hold the rows there are. Called before anything looks at them."""
+        if self._before is not None:
+            self.take_back()
+        if self._stale:
+            self.rebuild()
+            self._stale = False
+
+    # ---- one push -----------------------------------------------------------------------------------------------
+
+    def push(
+        self,
+        batches: Sequence[pa.RecordBatch | None],
+        order: np.ndarray | None,
+        first: int,
+        visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
+    ) -> Outcome:
+        """Join a push. ``order``: stream of each row; None: all rows of stream ``first``, then the other's.
+
+        ``visiting``: where streams are stored on many cores, the rows that probe here and are stored elsewhere, with what
+        they may see.
+        """
+        if self._stale or self._before is not None:
+            self.mend()
+        only = batches[first] if order is None and batches[1 - first] is None else None
+        if self._simple and only is not None and 0 < only.num_rows <= FEW:
+            found = self._short.push(self, first, only)
+            if found is not None:
+                return self._done(Outcome(found, {}), (first,))
+        sizes = [0 if batch is None else batch.num_rows for batch in batches]
+        times = [self.times(k, batch) for k, batch in enumerate(batches)]
+        verdicts, counts, clock = self.arrivals.admit(sizes, times, order, first)
+        pushed = [
+            None if batch is None else self._judged(k, batch, verdicts[k]) for k, batch in enumerate(batches)
+        ]
+        for k, (visitors, arrived) in enumerate(visiting):
+            self._let_in(pushed[k], self._judged(k, visitors, arrived))
+        if self.plan is not None:
+            judged = [(k, mine) for k, mine in enumerate(pushed) if mine is not None]
+            judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
+            self._run([partial(self._prepare, k, mine, order is not None) for k, mine in judged], sum(sizes))
+        return self._apply(pushed, counts, clock, order is not None, first)
+
+    def advance(self, latest: Sequence[int | None]) -> Outcome:
+        """Streams have come to these times (codes; None: nothing new) without a row. Only clocks and watermark move."""
+        self.mend()
+        return self._apply([None, None], self.arrivals.counts, self.arrivals.moved(latest), False, 0)
+
+    def times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
+        if not self.arrivals.timed(k):
+            return None
+        if batch is None:
+            return np.empty(0, np.int64)
+        assert self.arrivals.axis is not None
+        return self.arrivals.axis.codes(k, batch)
+
+    def _judged(self, k: int, batch: pa.RecordBatch, arrived: Arrived) -> Pushed:
+        late = None
+        if arrived.late is not None:
+            late = batch.filter(pa.array(arrived.late))
+            batch = batch.filter(pa.array(~arrived.late))
+        columns = self._payload(k).columns
+        if len(columns) != batch.num_columns:
+            batch = batch.select(columns)
+        return Pushed(batch, arrived, late, int(self.arrivals.counts[k]))
+
+    def _let_in(self, mine: Pushed | None, visitors: Pushed) -> None:
+        """Visitors are numbered after the rows that stay, for as long as the push takes."""
+        assert mine is not None
+        visitors.first = mine.first + mine.batch.num_rows
+        mine.visitors = visitors
+
+    def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
+        assert self.plan is not None
+        arrived, rows = mine.arrived, mine.batch.num_rows
+        for start, stop in slices(rows, self.windows, self.arrivals.axis, arrived.times, interleaved):
+            batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
+            times = None if arrived.times is None else arrived.times[start:stop]
+            block = prepare_block(self.plan, self.layout, self.streams[k], batch, mine.first + start, times)
+            mine.parts.append((block, arrived.validity.part(start, stop)))
+
+    def _apply(
+        self,
+        pushed: Sequence[Pushed | None],
+        counts: np.ndarray,
+        clock: np.ndarray,
+        interleaved: bool,
+        first: int,
+    ) -> Outcome:
+        """Store and probe. All rows of a push are in the payload before the first probe: a residual may need any of them."""
+        late = {k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None}
+        outcome = Outcome(Matches(), late)
+        rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
+        self.write_down()
+        for k, mine in enumerate(pushed):
+            if mine is not None:
+                self._payload(k).append(mine.batch)
+                if mine.visitors is not None:
+                    self._payload(k).append(mine.visitors.batch)
+        self.arrivals.commit(counts, clock)
+        self._learn_sizes(pushed)
+        if interleaved:
+            self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
+            self._run(
+                [*self._probes(pushed, 0, outcome.matches), *self._probes(pushed, 1, outcome.matches)], rows
+            )
+        else:
+            for k in (first, 1 - first):
+                self._run([*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows)
+        self._learn_matches(pushed, outcome.matches)
+        for k, mine in enumerate(pushed):
+            if mine is not None:
+                self.note_latest(k, mine.batch, mine.arrived.times)
+        self._settle(outcome.matches)
+        self._done(outcome)
+        for k, mine in enumerate(pushed):
+            if mine is not None and mine.visitors is not None:  # the outcome has hold of their rows
+                self._payload(k).drop_from(mine.visitors.first)
+        return outcome
+
+    def _done(self, outcome: Outcome, moved: Sequence[int] = (0, 1)) -> Outcome:
+        """What follows every push: keep hold of the rows that it found, drop what is over, think again of the plan."""
+        left, right = self.payload
+        outcome.chunks = (None if left is None else left.chunks, None if right is None else right.chunks)
+        for k in moved:
+            self._expire(k)
+        if self.replans and self.condition is not None and int(min(self.arrivals.counts)) >= self.replans[0]:
+            self.replans = self.replans[1:]
+            self.make_plan(self._shares())
+        return outcome
+
+    def note_latest(self, k: int, batch: pa.RecordBatch, times: np.ndarray | None) -> None:
+        """Keep the row with the largest time seen of stream k, for as long as the axis of time may change."""
+        axis = self.arrivals.axis
+        if self.plan is None and axis is not None and times is not None and times.size:
+            newest = int(times.argmax())
+            if self._latest[k] is None or times[newest] >= self.arrivals.clock[k]:
+                self._latest[k] = batch.column(axis.columns[k]).slice(newest, 1)
+
+    def _run(self, tasks: list[Task], rows: int) -> None:
+        self.pool.run(tasks, parallel=rows >= PARALLEL)
+
+    def _learn_sizes(self, pushed: Sequence[Pushed | None]) -> None:
+        """Remember how many rows come at a time, before they are stored: a first sub-window has nothing else to go by."""
+        for k, mine in enumerate(pushed):
+            if mine is not None and mine.batch.num_rows:
+                self.habits[k].learn("batch", mine.batch.num_rows)
+                self.habits[1 - k].learn("probes", mine.batch.num_rows)
+                self._learn_keys(k, mine)
+
+    def _learn_matches(self, pushed: Sequence[Pushed | None], matches: Matches) -> None:
+        rows = [0 if mine is None else mine.batch.num_rows for mine in pushed]
+        for k in (0, 1):
+            if rows[1 - k]:
+                chains = max(1, len(self.chains[k].subwindows))
+                self.habits[k].learn("matches", (matches.count / sum(rows) + 0.01) / chains)
+
+    def _learn_keys(self, k: int, mine: Pushed) -> None:
+        """Whether keys keep increasing: the batch's smallest is not below the largest before."""
+        for block, _ in mine.parts:
+            if block.keys.size:
+                before = self._highest[k]
+                rising = before is not None and block.keys[0] >= before
+                self.habits[k].increasing = 0.8 * self.habits[k].increasing + 0.2 * rising
+                self._highest[k] = block.keys[-1] if before is None else max(before, block.keys[-1])
+
+    # ---- store --------------------------------------------------------------------------------------------------
+
+    def _inserts(self, pushed: Sequence[Pushed | None], k: int, in_turn: bool) -> list[Task]:
+        mine = pushed[k]
+        if mine is None or not mine.batch.num_rows:
+            return []
+        blocks = [block for block, _ in mine.parts] or [
+            bare_block(mine.batch, mine.first, mine.arrived.times)
+        ]
+        window = self.windows[k]
+        if in_turn and isinstance(window, Rows) and mine.batch.num_rows > window.n:
+            oldest = mine.first + mine.batch.num_rows - window.n
+            blocks = [out_of_sight(block, oldest - block.first) for block in blocks]
+
+        def insert_all(buffer: PairBuffer) -> None:
+            for block in blocks:
+                self.insert(k, block)
+
+        return [insert_all]
+
+    def insert(self, k: int, block: Block) -> None:
+        """Store a block in its stream's chain."""
+        size, make = partial(self._subwindow, k), partial(self._index, k)
+        self.chains[k].insert(block, size, make, self._long_enough)
+
+    def _subwindow(self, k: int) -> int:
+        """How many rows a new sub-window of stream k is made for."""
+        if self.size is not None:
+            return self.size
+        window = self.windows[k]
+        return subwindow_size(
+            window.n if isinstance(window, Rows) else None, self.chains[k].rows, self.habits[k]
+        )
+
+    def _index(self, k: int, capacity: int, predecessor: Index | Grid | None) -> Index | Grid | None:
+        if self.plan is None:
+            return None
+        if self.layout is not None:
+            return Grid(capacity)
+        return make_index(choose(self.plan.kinds, self.habits[k], capacity), capacity, predecessor)
+
+    # ---- probe --------------------------------------------------------------------------------------------------
+
+    def _probes(self, pushed: Sequence[Pushed | None], k: int, matches: Matches) -> list[Task]:
+        """The tasks that probe the other stream's sub-windows with stream k's new rows."""
+        mine = pushed[k]
+        if mine is None or self.plan is None:
+            return []
+        ranges = self.mode != "pairs" and self.plan.ranges_suffice and self.how.name == "inner"
+        find = self._find_ranges if ranges else self._find_pairs
+        tasks: list[Task] = []
+        visits = [] if mine.visitors is None else mine.visitors.parts
+        for block, validity in [*mine.parts, *visits]:
+            if not block.keys.size:
+                continue
+            probe = make_probe(self.plan, self.layout, self.streams[k], block, validity)
+            shares = probe.split(self.pool.cores if probe.rows >= PARALLEL else 1)
+            subwindows = [sub for sub in self.chains[1 - k].subwindows if sub.overlaps(validity)]
+            if ranges and subwindows and isinstance(validity.arrival_lo, int):
+                # Filtering its pairs one by one would cost more than taking the expired rows out of the oldest run.
+                pairs = probe.rows * self.habits[1 - k].matches
+                subwindows[0].trim(validity.arrival_lo, 0.0 if pairs > subwindows[0].count / 4 else 0.5)
+            tasks += [partial(find, sub, share, k, matches) for sub in subwindows for share in shares]
+        return tasks
+
+    def _find_pairs(self, sub: SubWindow, probe: Probe, k: int, matches: Matches, buffer: PairBuffer) -> None:
+        assert self.plan is not None
+        residual = None if self.plan.condition.residual is None else self._residual
+        find_pairs(sub, probe, k, residual, buffer, matches)
+
+    def _find_ranges(
+        self, sub: SubWindow, probe: Probe, k: int, matches: Matches, buffer: PairBuffer
+    ) -> None:
+        find_ranges(sub, probe, k, self.mode == "count", buffer, matches)
+
+    def _residual(self, k: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
+        """Which candidate pairs satisfy what the bands leave open."""
+        assert self.condition is not None
+        sides = (probes, stored) if k == 0 else (stored, probes)
+        rows = [
+            self._payload(i).take(sides[i], self.condition.residual_columns[self.streams[i]]) for i in (0, 1)
+        ]
+        return self.condition.holds(rows[0], rows[1])
+
+    # ---- what the outside may ask --------------------------------------------------------------------------------
+
+    def indexes(self, k: int) -> list[str]:
+        """The kinds of index over stream k's rows."""
+        return [sub.index.name for sub in self.chains[k].subwindows if sub.index is not None]
+
+    def index_bytes(self, k: int) -> int:
+        return self.chains[k].nbytes
+
+    def flow_lines(self) -> list[str]:
+        """How rows reach the cores, for ``explain``."""
+        return []
+
+    def settled(self) -> None:
+        """Return when nothing is on its way: the state can then be written down."""
+        self.mend()
+
+    def extra_numbers(self) -> dict[str, Any]:
+        """What the state has besides rows, flags and counters."""
+        return {}
+
+    def extra_columns(self, k: int, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The same by row, for the rows [start, stop) of stream k."""
+        return {}
+
+    def restore_extra(self, numbers: dict[str, Any]) -> None:
+        """Take back ``extra_numbers``."""
+
+    def restore_columns(self, k: int, first: int, columns: dict[str, np.ndarray]) -> None:
+        """Take back ``extra_columns`` of the rows from ``first`` on."""
+
+    # ---- after the probes ---------------------------------------------------------------------------------------
+
+    def _settle(self, matches: Matches) -> None:
+        """Turn pairs into what the join type asks for."""
+        how = self.how
+        if how.name == "inner":
+            return
+        columns = matches.columns()
+        if how.semi is not None:
+            matches.pairs = [
+                alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi], self.journal))
+            ]
+            return
+        for k in how.unmatched:
+            note_matches(self.chains[k], columns[k], self.journal)
+        if not how.pairs:
+            matches.pairs = []
+        for k in how.unmatched:
+            matches.pairs.append(alone(k, sweep(self.chains[k], *self.arrivals.gone_before(k), self.journal)))
+
+    def _expire(self, k: int) -> None:
+        chain, payload = self.chains[k], self.payload[k]
+        if chain.subwindows and chain.expire(*self.arrivals.gone_before(k)) and payload is not None:
+            payload.drop_before(chain.first)
+
+    def finish(self) -> Outcome:
+        """The streams have ended: every row that waits for a partner is emitted, and everything is forgotten."""
+        self.mend()
+        self.write_down()
+        outcome = Outcome(
+            Matches(), {}, [None if payload is None else payload.chunks for payload in self.payload]
+        )
+        for k in self.how.unmatched:
+            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP, self.journal)))
+        for k in (0, 1):
+            self.chains[k].expire(TOP, TOP)
+            payload = self.payload[k]
+            if payload is not None:
+                payload.drop_before(payload.end)
+        self.close()  # threads come back on their own, should this be taken back
+        return outcome
+
+    def close(self) -> None:
+        """End the threads."""
+        self.pool.close()

@@ -1,0 +1,73 @@
+"""Probing one sub-window with (a part of) a block: candidates in, results out, in the form that was asked for."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from watersmeet.index.base import PairBuffer
+from watersmeet.join.chain import Probe, SubWindow, sorted_run
+from watersmeet.join.matches import Matches, RangeRecords
+from watersmeet.kernels.probe import count_ranges
+from watersmeet.kernels.ranges import keep_filled
+
+Residual = Callable[[int, np.ndarray, np.ndarray], np.ndarray]  # (side, probes, stored) -> mask
+
+
+def find_pairs(
+    sub: SubWindow, probe: Probe, side: int, residual: Residual | None, buffer: PairBuffer, out: Matches
+) -> None:
+    """All results of the probe in this sub-window, as pairs of arrival numbers."""
+    for n in sub.candidates(probe, buffer):
+        probes, stored = sub.numbers(probe, buffer, n)
+        if residual is not None:
+            holds = residual(side, probes, stored)
+            probes, stored = probes[holds], stored[holds]
+            if not probes.size:
+                continue
+        out.add(side, probes, stored)
+
+
+def find_ranges(
+    sub: SubWindow, probe: Probe, side: int, count_only: bool, buffer: PairBuffer, out: Matches
+) -> None:
+    """The same as ranges over the sorted run, or as their total length: the cost does not grow with the number of matches.
+
+    Only where a key range is the result (``Plan.ranges_suffice``). Where single rows of the sub-window lie outside validity
+    ranges, pairs are found and written down as ranges over themselves.
+    """
+    run = sorted_run(sub)
+    if run is None or not sub.inside(probe.validity):
+        found = Matches()
+        find_pairs(sub, probe, side, None, buffer, found)
+        for pair in found.pairs:
+            _pairs_as_ranges(side, pair[side], pair[1 - side], count_only, out)
+        return
+    for lo, hi, rows in probe.intervals:
+        start, end = run.ranges(lo, hi)
+        if count_only:
+            out.counts.append(int(count_ranges(start, end)))
+        else:
+            probes = np.empty(lo.size, np.int64)
+            kept = keep_filled(rows, probe.first, start, end, probes)
+            if kept:
+                out.ranges.append(
+                    RangeRecords(
+                        side, probes[:kept], start[:kept], end[:kept], run.rows, sub.base, sub.scattered
+                    )
+                )
+        for n in run.buffered_pairs(lo, hi, rows, buffer):
+            _pairs_as_ranges(side, *sub.numbers(probe, buffer, n), count_only, out)
+
+
+def _pairs_as_ranges(
+    side: int, probes: np.ndarray, stored: np.ndarray, count_only: bool, out: Matches
+) -> None:
+    if count_only:
+        out.counts.append(probes.size)
+        return
+    if not probes.size:
+        return
+    edges = np.flatnonzero(np.diff(probes)) + 1
+    start = np.concatenate(([0], edges)).astype(np.int32)
+    end = np.concatenate((edges, [probes.size])).astype(np.int32)
+    out.ranges.append(RangeRecords(side, probes[start], start, end, stored, 0))

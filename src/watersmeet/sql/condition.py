@@ -1,0 +1,331 @@
+"""A join condition: SQL text to the normal form that the rest of the engine works with.
+
+The text is a conjunction. What touches one stream is a filter on its rows; what compares the two streams
+in a way that an index can answer is a band; what is left, and every band whose codes do not decide it
+alone, is the residual, checked on candidate pairs. A pair satisfies the text iff both rows pass their
+filters, the keys satisfy all bands, and the residual holds: always, also for NULL (never true), NaN and
+overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.codes import Domain, Interval, Side
+from watersmeet.errors import ConditionError
+from watersmeet.sql.atoms import atom_of, plain_column
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.evaluate import evaluate
+from watersmeet.sql.intervals import NANOSECONDS, Atom, intersected
+from watersmeet.sql.names import check_streams
+from watersmeet.sql.parse import parse_condition
+from watersmeet.sql.syntax import Source, Syntax
+from watersmeet.sql.tree import Call, Column, Expr, Literal, columns_of, conjunction, streams_of, walk
+
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+SIDES: tuple[Side, Side] = ("left", "right")
+_INT64 = np.iinfo(np.int64)
+_FALSE = Literal(pa.bool_(), False)
+
+_SOME_KEYS = np.array([-1, 0, 1_000_000])
+
+Keys = tuple[np.ndarray, np.ndarray | None]
+Bounds = list[tuple[np.ndarray, np.ndarray]]
+
+
+class Condition:
+    """The text of a join condition, its syntax checked.
+
+    >>> schemas = {name: pa.schema([("x", pa.int64())]) for name in "rs"}
+    >>> print(Condition("r.x BETWEEN s.x - 10 AND s.x + 10 AND r.x > 0").bind(schemas))
+    band      r.x between s.x - 10 and s.x + 10
+    filter r  r.x > 0
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._syntax = parse_condition(text)
+        self.names = self._syntax.names()
+        self.source = Source(text, "condition")
+
+    def check_streams(self, streams: Sequence[str]) -> None:
+        """Refuse a text that names another stream than these; nothing else need be known of them."""
+        check_streams(self.source, [self._syntax], streams)
+
+    @property
+    def parts(self) -> list[Syntax]:
+        """The conjuncts of the text."""
+        return _conjuncts_of(self._syntax)
+
+    @staticmethod
+    def bind_part(binder: Binder, part: Syntax) -> Expr:
+        """A conjunct must be true or false."""
+        return binder.boolean(part)
+
+    def bind(self, schemas: Mapping[str, pa.Schema]) -> BoundCondition:
+        """The normal form for streams with these schemas; the first stream is the left one."""
+        if len(schemas) != 2:
+            raise ConditionError(
+                f"a join must have two streams; got {len(schemas)}; give one schema for each of two streams"
+            )
+        with self.source.of_any_depth():
+            bound = Binder(self.source, schemas).boolean(self._syntax)
+            return BoundCondition(self.text, bound, list(schemas))
+
+
+def _conjuncts_of(node: Syntax) -> list[Syntax]:
+    return [part for arg in node.args for part in _conjuncts_of(arg)] if node.op == "and" else [node]
+
+
+class Band:
+    """Two key expressions and intervals: the left key lies in one of them around the right key."""
+
+    def __init__(self, atom: Atom, streams: list[str]) -> None:
+        self.left, self.right = atom.left, atom.right
+        self.domain: Domain = atom.domain
+        self.intervals: tuple[Interval, ...] = atom.intervals
+        first = self.intervals[0]
+        self.equality = len(self.intervals) == 1 and first.is_equality and first.form != "difference"
+        self.exact = atom.domain.exact and not atom.null_safe and not atom.slack
+        self.width = _width(self.intervals)
+        self.text = _band_text(atom)
+        self._null_safe, self._slack = atom.null_safe, atom.slack
+        self._sides = dict(zip(streams, (atom.left, atom.right), strict=True))
+        self._plain = {stream: plain_column(side) for stream, side in self._sides.items()}
+        self._bounders = {
+            stream: [self.domain.bounder(interval, side) for interval in self.intervals]
+            for stream, side in zip(streams, SIDES, strict=True)
+        }
+        # Equal values must have equal codes to be hashed. Where codes are rounded (wide decimals, decimal with float) they need not.
+        self.hashable = self.equality and all(_single(self.bounds(stream, _SOME_KEYS)) for stream in streams)
+
+    def __repr__(self) -> str:
+        return f"<Band {self.text}>"
+
+    def keys(self, stream: str, columns: pa.RecordBatch) -> Keys:
+        """The int64 key codes of one stream's rows, and which are valid (None: all). Do not write to them."""
+        name = self._plain[stream]
+        column = columns.column(name) if name is not None else self._computed(stream, columns)
+        if self._null_safe:
+            return self.domain.codes(column, null_code=True)
+        return self.domain.codes(column)
+
+    def _computed(self, stream: str, columns: pa.RecordBatch) -> pa.Array:
+        expr = self._sides[stream]
+        return evaluate(expr, _named(stream, columns, columns_of(expr)), columns.num_rows)
+
+    def bounds(self, stream: str, keys: np.ndarray) -> Bounds:
+        """Inclusive bounds on the other stream's codes for each key: one pair of arrays an interval.
+
+        The ranges of one key do not overlap. Sorted keys give sorted bounds (see `Domain.bounds` for the
+        one exception).
+        """
+        bounders = self._bounders[stream]
+        if len(bounders) == 1 and not self._slack:
+            return [bounders[0](keys)]
+        found = [bounder(keys) for bounder in bounders]
+        if self._slack:
+            found = [_widened(lo, hi, self._slack) for lo, hi in found]
+        if stream == next(
+            iter(self._sides)
+        ):  # seen from the left the right key is left - offset: the order turns round
+            found.reverse()
+        return _disjoint(found)
+
+
+class BoundCondition:
+    """The normal form of a condition for two streams: bands, filters, residual."""
+
+    def __init__(self, text: str, condition: Expr, streams: list[str]) -> None:
+        self.text = text
+        self.streams = streams
+        filters: dict[str, list[Expr]] = {stream: [] for stream in streams}
+        atoms: list[tuple[Atom, list[Expr]]] = []
+        rest: list[Expr] = []
+        for part in _conjuncts(_negation_pushed(condition, negate=False)):
+            touched = streams_of(part)
+            atom = atom_of(part, *streams) if len(touched) == 2 else None
+            if not touched:
+                if evaluate(part, {}, 1)[0].as_py() is not True:
+                    for stream in streams:
+                        filters[stream].append(_FALSE)
+            elif len(touched) == 1:
+                filters[next(iter(touched))].append(part)
+            elif atom is None:
+                rest.append(part)
+            else:
+                _merge(atoms, atom, part)
+        rest += [part for atom, parts in atoms if not atom.usable for part in parts]
+        usable = [(atom, parts) for atom, parts in atoms if atom.usable]
+        if any(not atom.intervals for atom, _ in usable):  # a contradiction: no pair can satisfy it
+            filters = {stream: [_FALSE] for stream in streams}
+        bands = [(Band(atom, streams), parts) for atom, parts in usable if atom.intervals]
+        self.bands = tuple(band for band, _ in bands)
+        inexact = [part for band, parts in bands if not band.exact for part in parts]
+        self.residual = conjunction(list(dict.fromkeys([*inexact, *rest])))
+        joined = {stream: conjunction(list(dict.fromkeys(parts))) for stream, parts in filters.items()}
+        self.filters: dict[str, Expr] = {stream: expr for stream, expr in joined.items() if expr is not None}
+        needed = [*self.filters.values(), *([self.residual] if self.residual is not None else [])]
+        needed += [side for band in self.bands for side in (band.left, band.right)]
+        self.columns = {stream: _columns_in(needed, stream) for stream in streams}
+        self._filter_columns = {stream: columns_of(expr) for stream, expr in self.filters.items()}
+        self.residual_columns = {
+            stream: _columns_in([self.residual] if self.residual is not None else [], stream)
+            for stream in streams
+        }
+
+    @property
+    def impossible(self) -> bool:
+        """Whether no pair can ever satisfy it: a contradiction."""
+        return _FALSE in self.filters.values()
+
+    def __str__(self) -> str:
+        lines = [f"band      {band.text}" for band in self.bands]
+        lines += [f"filter {stream}  {expr}" for stream, expr in self.filters.items()]
+        lines += [f"residual  {self.residual}"] if self.residual is not None else []
+        return "\n".join(lines)
+
+    def passes(self, stream: str, columns: pa.RecordBatch) -> np.ndarray | None:
+        """Which rows of a stream can match at all; None if there is no filter on it."""
+        if stream not in self.filters:
+            return None
+        named = _named(stream, columns, self._filter_columns[stream])
+        return _true(evaluate(self.filters[stream], named, columns.num_rows))
+
+    def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> np.ndarray:
+        """Which of the aligned pairs (row i of left with row i of right) satisfy the residual."""
+        if self.residual is None:
+            return np.ones(left.num_rows, np.bool_)
+        named: dict[tuple[str, str], pa.Array] = {}
+        for stream, batch in zip(self.streams, (left, right), strict=True):
+            named |= {(stream, name): batch.column(name) for name in self.residual_columns[stream]}
+        return _true(evaluate(self.residual, named, left.num_rows))
+
+
+def _single(bounds: Bounds) -> bool:
+    """Whether every key is looked for in one place only."""
+    return len(bounds) == 1 and bool((bounds[0][0] == bounds[0][1]).all())
+
+
+def _merge(atoms: list[tuple[Atom, list[Expr]]], atom: Atom, part: Expr) -> None:
+    """Adds an atom to the one with the same keys, if the two can be one; else as a band of its own."""
+    for place, (other, parts) in enumerate(atoms):
+        both = intersected(other, atom) if other.key == atom.key else None
+        if both is not None:
+            atoms[place] = (both, [*parts, part])
+            return
+    atoms.append((atom, [part]))
+
+
+def _conjuncts(expr: Expr) -> list[Expr]:
+    if isinstance(expr, Call) and expr.op == "and":
+        return [part for arg in expr.args for part in _conjuncts(arg)]
+    return [expr]
+
+
+def _negation_pushed(expr: Expr, *, negate: bool) -> Expr:
+    """NOT moved inwards to where it flips a comparison: right because the order is total, NaN included."""
+    if isinstance(expr, Call) and expr.op == "not":
+        return _negation_pushed(expr.args[0], negate=not negate)
+    if isinstance(expr, Call) and expr.op in ("and", "or"):
+        op = {"and": "or", "or": "and"}[expr.op] if negate else expr.op
+        return Call(expr.type, op, tuple(_negation_pushed(arg, negate=negate) for arg in expr.args))
+    if not negate:
+        return expr
+    if isinstance(expr, Call) and expr.op in _NEGATED:
+        return Call(expr.type, _NEGATED[expr.op], expr.args)
+    return Call(pa.bool_(), "not", (expr,))
+
+
+def _named(stream: str, batch: pa.RecordBatch, columns: list[Column]) -> dict[tuple[str, str], pa.Array]:
+    return {(stream, column.name): batch.column(column.name) for column in columns}
+
+
+def _columns_in(exprs: list[Expr], stream: str) -> list[str]:
+    nodes = (node for expr in exprs for node in walk(expr))
+    return list(
+        dict.fromkeys(node.name for node in nodes if isinstance(node, Column) and node.stream == stream)
+    )
+
+
+def _true(values: pa.Array) -> np.ndarray:
+    """NULL is not true."""
+    filled = values.fill_null(False) if values.null_count else values
+    mask: np.ndarray = filled.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _widened(lo: np.ndarray, hi: np.ndarray, slack: int) -> tuple[np.ndarray, np.ndarray]:
+    lo = np.where(lo > _INT64.min + slack, lo - slack, _INT64.min)
+    hi = np.where(hi < _INT64.max - slack, hi + slack, _INT64.max)
+    return lo, hi
+
+
+def _disjoint(found: Bounds) -> Bounds:
+    """Ranges in ascending order with the overlaps cut off: the later range starts after the earlier ones.
+
+    Disjoint intervals overlap in codes only where codes merge values, or sums round or saturate. At the top
+    of int64, where nothing comes after, the earlier range gives way instead.
+    """
+    for place in range(len(found) - 2, -1, -1):
+        lo, hi = found[place]
+        if (hi == _INT64.max).any():
+            starts = [np.where(a <= b, a, _INT64.max) for a, b in found[place + 1 :]]
+            taken = np.logical_or.reduce([a <= b for a, b in found[place + 1 :]]) & (hi == _INT64.max)
+            found[place] = (lo, np.where(taken, np.minimum.reduce(starts) - 1, hi))
+    end = np.where(found[0][0] <= found[0][1], found[0][1], _INT64.min)
+    seen = found[0][0] <= found[0][1]
+    for place in range(1, len(found)):
+        lo, hi = found[place]
+        cut = seen & (lo <= end)
+        lo = np.where(cut, np.minimum(end, _INT64.max - 1) + 1, lo)
+        found[place] = (lo, hi)
+        end, seen = np.where(lo <= hi, np.maximum(hi, end), end), seen | (lo <= hi)
+    return found
+
+
+def _width(intervals: tuple[Interval, ...]) -> float | None:
+    if len(intervals) != 1:
+        return None
+    low, high = intervals[0].low, intervals[0].high
+    return None if low is None or high is None else float(high - low)  # type: ignore[operator, arg-type]
+
+
+def _band_text(atom: Atom) -> str:
+    if atom.null_safe:
+        return f"{atom.left} <=> {atom.right}"
+    return " or ".join(_interval_text(atom, interval) for interval in atom.intervals)
+
+
+def _interval_text(atom: Atom, interval: Interval) -> str:
+    left, low, high = str(atom.left), _end_text(atom, interval.low), _end_text(atom, interval.high)
+    if interval.low == interval.high:
+        return f"{left} = {low}"
+    if interval.low is None:
+        return f"{left} {'<' if interval.high_open else '<='} {high}"
+    if interval.high is None:
+        return f"{left} {'>' if interval.low_open else '>='} {low}"
+    if interval.low_open or interval.high_open:
+        return (
+            f"{low} {'<' if interval.low_open else '<='} {left} {'<' if interval.high_open else '<='} {high}"
+        )
+    return f"{left} between {low} and {high}"
+
+
+def _end_text(atom: Atom, offset: Any) -> str:
+    if not offset:
+        return str(atom.right)
+    size, unit = abs(offset), atom.domain.unit
+    if unit is not None:
+        text = str(Literal(pa.duration("us"), timedelta(microseconds=float(size * NANOSECONDS[unit] / 1000))))
+    elif isinstance(size, float):
+        text = repr(size).removesuffix(".0")
+    else:
+        text = str(Decimal(size.numerator) / Decimal(size.denominator))
+    return f"{atom.right} {'+' if offset > 0 else '-'} {text}"

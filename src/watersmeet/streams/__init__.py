@@ -1,0 +1,1 @@
+"""What streams bring: windows and clocks, batches and schemas, who arrived when, and the rows that are kept."""

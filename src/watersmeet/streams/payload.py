@@ -1,0 +1,146 @@
+"""The rows of one stream by arrival number, for as long as they may be needed: for output, for residual conditions, for rebuilding.
+
+Chunks are immutable. The list of chunks only grows; dropping or compacting makes a new list, so that a lazy result keeps the list that it
+was born with and can still gather its rows after they have left the window.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.streams.batch import one_batch
+
+FANOUT = 64  # this many chunks of a size class become one of the next
+_CLASSES = (64, 4096)  # larger chunks stay as they are: merging them would hold up a push for too long
+
+
+class Chunks:
+    """An append-only list of record batches with the arrival number of each one's first row."""
+
+    __slots__ = ("batches", "firsts")
+
+    def __init__(self, batches: list[pa.RecordBatch], firsts: list[int]) -> None:
+        self.batches, self.firsts = batches, firsts
+
+    def take(self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+        """The rows with these arrival numbers, in this order; -1 gives a row of nulls."""
+        if arrivals.size == 0 or not columns:
+            return _blank(arrivals.size, columns, schema)
+        absent = arrivals < 0
+        some_absent = bool(absent.any())
+        known = arrivals[~absent] if some_absent else arrivals
+        if known.size == 0:
+            return _blank(arrivals.size, columns, schema)
+        low, high = int(known.min()), int(known.max())
+        start = bisect_right(self.firsts, low) - 1
+        stop = bisect_right(self.firsts, high)
+        offsets = arrivals - self.firsts[start]
+        where = pa.array(offsets, mask=absent) if some_absent else pa.array(offsets)
+        if stop - start == 1:
+            return self.batches[start].select(columns).take(where)
+        table = pa.Table.from_batches([batch.select(columns) for batch in self.batches[start:stop]])
+        return one_batch(table.take(where))
+
+
+def _blank(rows: int, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    if not columns:  # a batch without columns still knows how many rows it has
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    fields = [schema.field(name) for name in columns]
+    fields = [field.with_nullable(True) for field in fields]
+    return pa.RecordBatch.from_arrays(
+        [pa.nulls(rows, field.type) for field in fields], schema=pa.schema(fields)
+    )
+
+
+class Payload:
+    """The stored rows of one stream."""
+
+    def __init__(self, schema: pa.Schema, columns: Sequence[str]) -> None:
+        self.schema = schema
+        self.columns = list(columns)
+        self.chunks = Chunks([], [])
+        self.end = 0  # arrival number of the next row
+        self._small = 0  # small chunks since the last time that was looked after
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        chunks = self.chunks
+        chunks.batches.append(batch)
+        chunks.firsts.append(self.end)
+        self.end += batch.num_rows
+        self._small = self._small + 1 if batch.num_rows < _CLASSES[0] else FANOUT
+        if self._small >= FANOUT and len(chunks.batches) >= FANOUT:
+            self._small = 0
+            self._compact()
+
+    def _compact(self) -> None:
+        """Merge the newest chunks when FANOUT of one size class or below have gathered: each row is copied at most twice."""
+        for limit in _CLASSES:
+            batches = self.chunks.batches
+            newest = batches[-FANOUT:]
+            if len(newest) == FANOUT and all(batch.num_rows < limit for batch in newest):
+                try:
+                    merged = [*batches[:-FANOUT], pa.concat_batches(newest)]
+                except pa.ArrowInvalid:  # more text than one array has room for: chunks may stay as they are
+                    return
+                self.chunks = Chunks(merged, self.chunks.firsts[: len(merged)])
+
+    def drop_before(self, arrival: int) -> None:
+        """Forget the chunks whose rows all came before ``arrival``."""
+        chunks = self.chunks
+        gone = 0
+        while gone < len(chunks.firsts) and chunks.firsts[gone] + chunks.batches[gone].num_rows <= arrival:
+            gone += 1
+        if gone:
+            self.chunks = Chunks(chunks.batches[gone:], chunks.firsts[gone:])
+
+    def mark(self) -> tuple[Chunks, int, int]:
+        """Where the rows stand: what ``back_to`` goes back to."""
+        return self.chunks, len(self.chunks.firsts), self.end
+
+    def back_to(self, mark: tuple[Chunks, int, int]) -> None:
+        """As it was at the mark, also if chunks have been dropped or merged since: those lists were left as they were."""
+        chunks, length, end = mark
+        self.chunks, self.end = Chunks(chunks.batches[:length], chunks.firsts[:length]), end
+        self._small = FANOUT
+
+    def drop_from(self, arrival: int) -> None:
+        """Forget the rows from ``arrival`` on: a push that failed is undone."""
+        batches, firsts = [], []
+        for batch, first in zip(self.chunks.batches, self.chunks.firsts, strict=True):
+            if first < arrival:
+                batches.append(batch.slice(0, arrival - first))
+                firsts.append(first)
+        self.chunks, self.end = Chunks(batches, firsts), arrival
+
+    def keep_columns(self, columns: Sequence[str]) -> None:
+        """Narrow the rows to what is needed, once that is known."""
+        self.columns = list(columns)
+        self.chunks = Chunks(
+            [batch.select(self.columns) for batch in self.chunks.batches], list(self.chunks.firsts)
+        )
+
+    def take(self, arrivals: np.ndarray, columns: Sequence[str]) -> pa.RecordBatch:
+        return self.chunks.take(arrivals, columns, self.schema)
+
+    def rows_between(self, start: int, stop: int) -> pa.RecordBatch:
+        """The stored rows [start, stop), in arrival order, without copying where one chunk has them."""
+        parts = []
+        for batch, first in zip(self.chunks.batches, self.chunks.firsts, strict=True):
+            low, high = max(start, first), min(stop, first + batch.num_rows)
+            if low < high:
+                parts.append(batch.slice(low - first, high - low))
+        if not parts:
+            return _blank(0, self.columns, self.schema)
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+    @property
+    def first(self) -> int:
+        return self.chunks.firsts[0] if self.chunks.firsts else self.end
+
+    @property
+    def nbytes(self) -> int:
+        return sum(batch.nbytes for batch in self.chunks.batches)
