@@ -19,7 +19,7 @@ from watersmeet.kernels.arrival import judge
 from watersmeet.spark.layout import Dealing
 from watersmeet.streams.arrival import Arrivals, Arrived
 from watersmeet.streams.clock import BOTTOM
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 Numbering = Callable[[np.ndarray], np.ndarray]
 """How many of a stream's first n rows, counted over all cores, are numbered on this one."""
@@ -63,7 +63,7 @@ class BatchArrivals(Arrivals):
             times = None if times is None else times[rows]
         arrived = self._verdict(k, np.zeros(seen.size, np.bool_), times, seen, clocks)
         window = self.windows[1 - k]
-        arrived.validity.arrival_lo = _short(other(seen - window.n)) if isinstance(window, Rows) else 0
+        arrived.validity.arrival_lo = 0 if window.rows is None else _short(other(window.lowest(seen)))
         arrived.validity.arrival_hi = _short(other(seen))
         return arrived
 
@@ -72,9 +72,8 @@ class BatchArrivals(Arrivals):
         deal, total, count = self.dealing[k], int(self.totals[k]), int(self.counts[k])
         if kept is None:
             return lambda numbers: numbers - total + count
-        if isinstance(
-            self.windows[k], Rows
-        ):  # also rows of earlier batches are asked for, and dealing by number knows them all
+        # Also rows of earlier batches are asked for, and dealing by number knows them all.
+        if self.windows[k].rows is not None:
             return lambda numbers: deal.below(numbers) - deal.below(total) + count
         assert self.turn is not None
         before = np.zeros(int(self.turn.totals[k]) - total + 1, np.int64)
@@ -84,10 +83,10 @@ class BatchArrivals(Arrivals):
 
     def gone_before(self, k: int) -> tuple[int, int]:
         window = self.windows[k]
-        if not isinstance(window, Rows):
+        if window.rows is None:
             return super().gone_before(k)
         deal = self.dealing[k]
-        gone = deal.below(self.totals[k] - window.n) - deal.below(self.totals[k])
+        gone = deal.below(window.lowest(self.totals[k])) - deal.below(self.totals[k])
         return int(gone + self.counts[k]), BOTTOM
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from watersmeet.kernels.arrival import count_seen, judge
 from watersmeet.streams.clock import BOTTOM, TOP, TimeAxis
-from watersmeet.streams.window import Range, Rows, Window
+from watersmeet.streams.window import Window
 
 _NONE = np.empty(0, np.int64)
 
@@ -53,9 +53,11 @@ class Arrivals:
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self.windows = tuple(windows)
+        self.timed = tuple(window.timed for window in windows)
+        self._some_timed = any(self.timed)
         self.counts = np.zeros(2, np.int64)
         # [largest time seen of 0, of 1, largest (time - lateness) of 0, of 1]; an untimed stream holds nobody back.
-        self.clock = np.array([BOTTOM, BOTTOM, *(BOTTOM if self.timed(k) else TOP for k in (0, 1))])
+        self.clock = np.array([BOTTOM, BOTTOM, *(BOTTOM if self.timed[k] else TOP for k in (0, 1))])
         self.axis: TimeAxis | None = None
 
     def change_axis(self, axis: TimeAxis | None, latest: Sequence[np.ndarray | None]) -> None:
@@ -65,9 +67,6 @@ class Arrivals:
             if code is not None:
                 self.clock[k] = code[0]
                 self.clock[2 + k] = self._ahead(k, code)[0]
-
-    def timed(self, k: int) -> bool:
-        return isinstance(self.windows[k], Range)
 
     @property
     def watermark(self) -> int:
@@ -83,7 +82,7 @@ class Arrivals:
         ``order``: the stream of each row in arrival order; None: all rows of stream ``first``, then all of the other.
         """
         counts, clock = self.counts.copy(), self.clock.copy()
-        if not (self.timed(0) or self.timed(1)):
+        if not self._some_timed:
             return self._admit_untimed(sizes, order, first, counts), counts, clock
         if order is None:
             order = np.repeat(np.array([first, 1 - first], np.uint8), [sizes[first], sizes[1 - first]])
@@ -103,7 +102,7 @@ class Arrivals:
         """The clock once times with these codes have been seen of the streams; None, and a stream without time, moves nothing."""
         clock = self.clock.copy()
         for k, code in enumerate(latest):
-            if code is not None and self.timed(k):
+            if code is not None and self.timed[k]:
                 ahead = self._ahead(k, np.array([code]))[0]
                 clock[k], clock[2 + k] = max(clock[k], code), max(clock[2 + k], ahead)
         return clock
@@ -136,9 +135,7 @@ class Arrivals:
         return left, right
 
     def _counted(self, k: int, seen: int | np.ndarray) -> Validity:
-        window = self.windows[1 - k]
-        lo = seen - window.n if isinstance(window, Rows) else 0
-        return Validity(lo, seen)
+        return Validity(self.windows[1 - k].lowest(seen), seen)
 
     def _ahead(self, k: int, codes: np.ndarray) -> np.ndarray:
         if not codes.size:
@@ -158,7 +155,7 @@ class Arrivals:
         if seen.size and seen[0] == seen[-1]:  # ascending, so all the same
             hi = int(seen[0])
         validity = self._counted(k, hi)
-        if self.timed(1 - k) and self.axis is not None:  # no axis: the other stream has no rows yet
+        if self.timed[1 - k] and self.axis is not None:  # no axis: the other stream has no rows yet
             if times is not None:
                 validity.time_lo, validity.time_hi = self.axis.bounds(k, times)
             else:  # an untimed row sees the other stream's window at that stream's own clock
@@ -170,10 +167,7 @@ class Arrivals:
 
     def gone_before(self, k: int) -> tuple[int, int]:
         """What of stream k can never match again: arrival numbers below the first, time codes below the second."""
-        window = self.windows[k]
-        if isinstance(window, Rows):
-            return int(self.counts[k]) - window.n, BOTTOM
-        if isinstance(window, Range) and self.axis is not None:
-            now = self.watermark if self.timed(1 - k) else int(self.clock[k])
+        if self.timed[k] and self.axis is not None:
+            now = self.watermark if self.timed[1 - k] else int(self.clock[k])
             return 0, self.axis.earliest(k, now) if now > BOTTOM else BOTTOM
-        return 0, BOTTOM
+        return self.windows[k].lowest(int(self.counts[k])), BOTTOM

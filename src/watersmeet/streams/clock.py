@@ -17,7 +17,7 @@ from watersmeet.codes import Domain, Interval, common_domain
 from watersmeet.codes.integer import NANOSECONDS
 from watersmeet.errors import DataError, OptionError, SchemaError
 from watersmeet.kernels.code import INT_MAX, INT_MIN
-from watersmeet.streams.window import Duration, Range, Window, nanoseconds
+from watersmeet.streams.window import Duration, Window, nanoseconds
 
 BOTTOM, TOP = INT_MIN, INT_MAX  # of time codes
 
@@ -29,7 +29,7 @@ class TimeAxis:
         self, streams: Sequence[str], windows: Sequence[Window], schemas: Sequence[pa.Schema | None]
     ) -> None:
         self.streams = tuple(streams)
-        self.columns = [window.time if isinstance(window, Range) else None for window in windows]
+        self.columns = [window.time for window in windows]
         types = [
             _time_type(stream, column, schema)
             for stream, column, schema in zip(streams, self.columns, schemas, strict=True)
@@ -39,7 +39,7 @@ class TimeAxis:
         self.duration: list[int | float] = [0, 0]
         self.lateness: list[int | float] = [0, 0]
         for k, window in enumerate(windows):
-            if isinstance(window, Range):
+            if window.timed:
                 self.duration[k] = self._length(streams[k], "duration", window.duration)
                 self.lateness[k] = self._length(streams[k], "lateness", window.lateness)
         # r.ts + T_r >= s.ts and r.ts - T_s <= s.ts, the sums computed on the left side, as the rule is written.
