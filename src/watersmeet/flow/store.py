@@ -36,7 +36,7 @@ class Held(SubWindow):
     """A sub-window whose rows need not follow on one another."""
 
     def __init__(self, base: int, capacity: int, index: Index | None, checked: int, timed: bool) -> None:
-        super().__init__(base, capacity, index, checked, timed, tracked=False)
+        super().__init__(base, capacity, index, checked, timed)
         self.arrivals = np.empty(capacity, np.int64)
         self.last = base  # arrival number after the last row
         self.since = BOTTOM  # where rows meet in any order: only those from this arrival number on are met

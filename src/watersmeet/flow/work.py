@@ -17,7 +17,7 @@ class Work:
 
     access: Access
     sizing: Sizing
-    timed: tuple[bool, bool]
+    timed: tuple[bool, ...]
     clock: Callable[[], float]
     plan: Plan = field(init=False)
     windows: Sequence[Window] = field(init=False)

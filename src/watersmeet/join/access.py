@@ -12,9 +12,9 @@ from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.outer import How
 from watersmeet.join.plan import Plan
-from watersmeet.join.probing import Residual, find_pairs, find_ranges
+from watersmeet.join.probing import ResidualCheck, find_pairs, find_ranges
 from watersmeet.streams.payload import Payload
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Sizing:
         """``stored``: how many rows of the stream there are by now."""
         if self.fixed is not None:
             return self.fixed
-        window = self.windows[stream]
-        share = max(1, window.n // self.cores) if isinstance(window, Rows) else None
+        window = self.windows[stream].rows
+        share = None if window is None else max(1, window // self.cores)
         return subwindow_size(share, stored, self.habits[stream])
 
 
@@ -43,7 +43,7 @@ class Access:
     habits: Sequence[Habits]
     ranges: bool  # results as ranges over sorted runs, or as their total length
     count_only: bool
-    residual: Residual | None
+    residual: ResidualCheck | None
 
     def kind(self, stream: int, capacity: int) -> str:
         """The kind of index for a sub-window of so many rows."""
@@ -65,5 +65,5 @@ def make_access(
 ) -> Access:
     """``payload``: the stored rows by stream, in a list that stays."""
     ranges = mode != "pairs" and plan.ranges_suffice and how.name == "inner"
-    residual = None if plan.condition.residual is None else Residual(plan.condition, payload)
+    residual = None if plan.condition.residual is None else ResidualCheck(plan.condition, payload)
     return Access(plan, habits, ranges, mode == "count", residual)

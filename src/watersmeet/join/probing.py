@@ -13,25 +13,25 @@ from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.payload import Payload
 
 
-class Residual:
-    """What the bands leave open, evaluated on candidate pairs."""
+class ResidualCheck:
+    """The residual of two streams, evaluated on candidate pairs."""
 
     def __init__(self, condition: BoundCondition, payload: Sequence[Payload | None]) -> None:
-        self._condition, self._payload = condition, payload
+        (self._residual,) = condition.residuals
+        self._streams, self._payload = condition.streams, payload
 
     def holds(self, side: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
         """Which pairs satisfy it; given by arrival numbers of the probing rows, of stream ``side``, and of the stored ones."""
-        condition = self._condition
         pairs = (probes, stored) if side == 0 else (stored, probes)
-        rows = []
-        for stream, payload, numbers in zip(condition.streams, self._payload, pairs, strict=True):
+        rows = {}
+        for stream, payload, numbers in zip(self._streams, self._payload, pairs, strict=True):
             assert payload is not None
-            rows.append(payload.take(numbers, condition.residual_columns[stream]))
-        return condition.holds(rows[0], rows[1])
+            rows[stream] = payload.take(numbers, self._residual.columns[stream])
+        return self._residual.holds(rows)
 
 
 def find_pairs(
-    sub: SubWindow, probe: Probe, side: int, residual: Residual | None, buffer: PairBuffer, out: Matches
+    sub: SubWindow, probe: Probe, side: int, residual: ResidualCheck | None, buffer: PairBuffer, out: Matches
 ) -> None:
     """All results of the probe in this sub-window, as pairs of arrival numbers."""
     for n in sub.candidates(probe, buffer):
