@@ -111,9 +111,8 @@ class FlowCore(Ledger):
     def _build(self) -> Flow:
         assert self.plan is not None
         assert self.access is not None
-        timed = self.arrivals.timed
         sizing = Sizing(self.windows, self.habits, self.size, self.cores)
-        work = Work(self.access, sizing, timed, time.perf_counter)
+        work = Work(self.access, sizing, self.arrivals.timed, time.perf_counter)
         flow = make_flow(self.kind, work, self.options)
         if self.borders is not None:
             flow.place_between(self.borders)
