@@ -64,11 +64,12 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "snapshot": ("core",),
     },
     "api": {
+        "options": (),
         "tally": (),
-        "show": (),
+        "show": ("options",),
         "state": (),
         "result": ("show",),
-        "explain": (),
+        "explain": ("options",),
         "stream_join": ("result", "state", "explain", "tally"),
     },
 }

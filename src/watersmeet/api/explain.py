@@ -1,18 +1,17 @@
 """The plan in words: what ``StreamJoin.explain()`` prints."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
+from watersmeet.api.options import JoinOptions
 from watersmeet.join.core import JoinCore
 from watersmeet.join.plan import Plan
 from watersmeet.streams.clock import BOTTOM
 
 
-def explain(core: JoinCore, options: Mapping[str, Any]) -> str:
+def explain(core: JoinCore, options: JoinOptions) -> str:
     """One line a fact, names first, so that a test or a person can find them."""
-    lines = [f"StreamJoin {options['how']} of {' and '.join(core.streams)}, {options['cores']} core(s)"]
-    lines.append(f"  condition  {options['condition']}")
+    lines = [f"StreamJoin {options.how} of {' and '.join(core.streams)}, {options.cores} core(s)"]
+    lines.append(f"  condition  {options.condition}")
     lines += core.flow_lines()
     if core.plan is None:
         lines.append("  not bound yet: waiting for the first batch, and so the schema, of both streams")
@@ -23,7 +22,7 @@ def explain(core: JoinCore, options: Mapping[str, Any]) -> str:
     axis, watermark = core.arrivals.axis, core.arrivals.watermark
     if axis is not None and watermark > BOTTOM:
         lines.append(f"  watermark  {axis.text(watermark)}")
-    lines.append(f"  result     {options['result']}: select {options['select']}")
+    lines.append(f"  result     {options.result}: select {options.select}")
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.api.explain import explain
+from watersmeet.api.options import JoinOptions
 from watersmeet.api.result import Gatherer, Latest, Result
 from watersmeet.api.show import join_html, join_line
 from watersmeet.api.state import (
@@ -22,15 +23,13 @@ from watersmeet.api.state import (
 )
 from watersmeet.api.tally import Tally
 from watersmeet.errors import DataError, OptionError, SchemaError, StateError
-from watersmeet.flow.catalog import checked_flow
+from watersmeet.flow.catalog import spelled_out
 from watersmeet.flow.collecting import CollectingCore
 from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.options import FlowOptions, uses_flow
+from watersmeet.flow.options import FlowModel
 from watersmeet.flow.stream import leaving
 from watersmeet.join.binding import Known, Schemas, Texts
 from watersmeet.join.core import JoinCore, Outcome
-from watersmeet.join.outer import join_type
-from watersmeet.join.plan import INDEXES
 from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.batch import Reader, retyped
 from watersmeet.streams.clock import BOTTOM, refuse_time
@@ -38,7 +37,6 @@ from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window, named_windows, window_from_json
 
 NOTHING: Schemas = (None, None)  # of both streams
-MODES = ("pairs", "count", "ranges")
 
 
 class StreamJoin:
@@ -70,7 +68,8 @@ class StreamJoin:
 
     How rows reach the cores and how results leave (docs/flows.md):
 
-    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake". Default None: no flow, the fastest.
+    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake"; or a value that has the flow's own
+      options with it, such as ``SplitJoin(cores=2, fanout=4)``. Default None: no flow, the fastest.
     - ``order``: the order of the results: "none" (default), "outer", "inner" or "adaptive". Needs result="pairs".
     - ``precision``: with order "outer" or "inner": a punctuation after every so many rows, at least 1 (default: strict order).
     - ``target_rate``, ``target_latency``: with order "adaptive", one of them: rows a second, or seconds a push. Default None.
@@ -97,7 +96,7 @@ class StreamJoin:
         result: str = "pairs",
         schemas: Mapping[str, Any] | None = None,
         subwindow: int | None = None,
-        flow: str | None = None,
+        flow: str | FlowModel | None = None,
         order: str = "none",
         precision: int | None = None,
         granularity: int | None = None,
@@ -110,23 +109,28 @@ class StreamJoin:
         **streams: Window,
     ) -> None:
         named = named_windows(windows, streams, OPTIONS)
-        self.streams = tuple(named)
-        self.windows = dict(named)
-        self._places = {name: k for k, name in enumerate(named)}
-        self.options = _checked_options(
+        flow_options = {
+            "cores": cores, "order": order, "precision": precision, "granularity": granularity, "fanout": fanout, "queue": queue,
+            "on_core_failure": on_core_failure, "target_rate": target_rate, "target_latency": target_latency, "collect": collect,
+        }  # fmt: skip
+        options = JoinOptions(
             condition=condition,
             how=how,
             select=select,
             index=index,
-            cores=cores,
             result=result,
             subwindow=subwindow,
+            **spelled_out(flow, flow_options),
         )
-        self._flow = FlowOptions(
-            flow, cores, order, precision, granularity, fanout, queue, on_core_failure, target_rate, target_latency, collect
-        )  # fmt: skip
-        self.options |= checked_flow(self._flow, how, result)
-        self._texts = Texts(named, condition, select, join_type(how))
+        self._set_up(named, options)
+        if schemas is not None:
+            self._adopt(self._texts.given(schemas))
+
+    def _set_up(self, windows: Mapping[str, Window], options: JoinOptions) -> None:
+        self.windows, self.options = dict(windows), options
+        self.streams = tuple(windows)
+        self._places = {name: k for k, name in enumerate(self.streams)}
+        self._texts = Texts(self.windows, options.condition, options.select, options.kind)
         self._latest = Latest()
         self._core = self._new_core()
         self._know(self._texts.bind(NOTHING))
@@ -142,17 +146,14 @@ class StreamJoin:
         # Two tallies, each with one writer: what pushes gave, and what left through results().
         self._pushed, self._taken = Tally(), Tally()
         self._finished = self._closed = False
-        if schemas is not None:
-            self._adopt(self._texts.given(schemas))
 
     def _new_core(self) -> JoinCore:
         windows, options = list(self.windows.values()), self.options
-        how, index = join_type(options["how"]), options["index"]
-        mode, size = options["result"], options["subwindow"]
-        if uses_flow(self._flow):
-            kind = FlowCore if self._flow.collect is None else CollectingCore
-            return kind(self.streams, windows, how, index, mode, self._flow, size)
-        return JoinCore(self.streams, windows, how, index, mode, options["cores"], size)
+        how, index, mode, size = options.kind, options.index, options.result, options.subwindow
+        if options.model is not None:
+            kind = FlowCore if options.model.collect is None else CollectingCore
+            return kind(self.streams, windows, how, index, mode, options.model, size)
+        return JoinCore(self.streams, windows, how, index, mode, options.cores, size)
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
@@ -521,8 +522,7 @@ class StreamJoin:
         self._readers = [
             Reader(name, schema) for name, schema in zip(self.streams, known.schemas, strict=True)
         ]
-        mode = self.options["result"]
-        self._gatherer = Gatherer(self.streams, known.usable, known.select, mode, self._latest)
+        self._gatherer = Gatherer(self.streams, known.usable, known.select, self.options.result, self._latest)
         self._latest.gatherer = self._gatherer
 
     def _adopt(self, fresh: Schemas) -> None:
@@ -536,7 +536,7 @@ class StreamJoin:
         self._know(known)
         if known.condition is None:
             return
-        core.index = self.options["index"]
+        core.index = self.options.index
         try:
             core.bind(known.condition, known.columns)
         except OptionError:  # an index that needs types which are still open has to wait for them
@@ -614,7 +614,7 @@ class StreamJoin:
     def _save(self, directory: str | PathLike[str]) -> None:
         self._core.settled()
         header = {
-            "options": self.options,
+            "options": self.options.to_json(),
             "windows": {name: window.to_json() for name, window in self.windows.items()},
             "schemas": [schema_to_json(schema) for schema in self._known.schemas],
             "core": snapshot(self._core),
@@ -629,7 +629,8 @@ class StreamJoin:
         """The join that was saved in ``directory``. A damaged or missing file is refused by name."""
         header, tables = read_state(directory)
         windows = {name: window_from_json(window) for name, window in header["windows"].items()}
-        join = cls(windows=windows, **header["options"])
+        join = cls.__new__(cls)
+        join._set_up(windows, JoinOptions.from_json(header["options"]))
         join._adopt(tuple(schema_from_json(schema) for schema in header["schemas"]))
         restore(
             join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
@@ -637,24 +638,6 @@ class StreamJoin:
         late, results, pushes, seconds, join._finished = header["counters"]
         join._pushed = Tally((late[0], late[1]), results, pushes, seconds)
         return join
-
-
-def _checked_options(**options: Any) -> dict[str, Any]:
-    if not isinstance(options["condition"], str):
-        raise OptionError(f"the condition must be SQL text; got {options['condition']!r}")
-    if not isinstance(options["select"], str):
-        raise OptionError(f"select= must be a SQL select list; got {options['select']!r}")
-    join_type(options["how"])
-    for name, allowed in (("index", INDEXES), ("result", MODES)):
-        if options[name] not in allowed:
-            raise OptionError(f"{name}= must be one of {', '.join(allowed)}; got {options[name]!r}")
-    for name, optional in (("cores", False), ("subwindow", True)):
-        value = options[name]
-        if optional and value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise OptionError(f"{name}= must be a whole number of at least 1; got {value!r}")
-    return options
 
 
 OPTIONS = tuple(

@@ -20,12 +20,12 @@ import pyarrow as pa
 
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.base import Flow
-from watersmeet.flow.catalog import flow_class, make_flow
+from watersmeet.flow.catalog import FLOWS, make_flow
 from watersmeet.flow.core import Core
 from watersmeet.flow.ledger import Gathered, Ledger, Pending
 from watersmeet.flow.load import Bounded, Cutter, Load
 from watersmeet.flow.message import Found, Mark
-from watersmeet.flow.options import FlowOptions
+from watersmeet.flow.options import FlowModel
 from watersmeet.flow.order import Order
 from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.threads import CLOSED, Threads
@@ -62,10 +62,10 @@ class FlowCore(Ledger):
         how: How,
         index: str,
         mode: str,
-        options: FlowOptions,
+        options: FlowModel,
         size: int | None,
     ) -> None:
-        self.options, self.kind = options, flow_class(options)
+        self.options, self.kind = options, FLOWS[options.name]
         self.flow: Flow | None = None
         self.runner: Any = None
         self.lock = threading.RLock()
@@ -117,7 +117,7 @@ class FlowCore(Ledger):
             self.plan, self.layout, self.windows, timed, ranges, self.mode == "count", self._weak_residual(), self.habits, self.cores,
             self.size, time.perf_counter,
         )  # fmt: skip
-        flow = make_flow(self.kind, work, self.options)
+        flow = make_flow(work, self.options)
         if self.borders is not None:
             flow.place_between(self.borders)
         for k in (0, 1):
