@@ -174,9 +174,10 @@ class LiveCore:
 
     def done(self, k: int) -> np.ndarray | None:
         """Of the rows in sub-windows, which need no more attention; None: nobody asks."""
-        if not self.section.how.tracks(k):
+        mine = self.core.flags[k]
+        if mine is None:
             return None
-        flags = [sub.done[: sub.count] for sub in self.core.chains[k].subwindows if sub.done is not None]
+        flags = [mine.between(sub.base, sub.end) for sub in self.core.chains[k].subwindows]
         return np.concatenate(flags) if flags else np.empty(0, np.bool_)
 
     def restore(
