@@ -70,8 +70,9 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "show": ("options",),
         "state": (),
         "result": ("show",),
-        "explain": ("options",),
-        "stream_join": ("result", "state", "explain", "tally"),
+        "describe": ("options", "tally"),
+        "explain": (),
+        "stream_join": ("result", "state", "describe", "explain"),
     },
 }
 

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -493,14 +493,15 @@ class FlowCore(Ledger):
         flow = self.flow  # another thread may end it now
         return () if flow is None else flow.cores
 
-    def flow_lines(self) -> list[str]:
-        order = "none" if self.order is None else str(self.order)
-        if self.tuner is not None:
-            order += ", tuned to its target"
-        return [
-            f"  flow       {self.kind.name} on {self.cores} core(s), up to {self.cutter.granularity:,} rows a message",
-            f"  order      {order}",
-        ]
+    def describe_flow(self) -> dict[str, Any]:
+        return {
+            "name": self.kind.name,
+            "cores": self.cores,  # that are left
+            "granularity": self.cutter.granularity,
+            "order": None if self.order is None else asdict(self.order),
+            "tuned": self.tuner is not None,
+            "collect": None,
+        }
 
     def settled(self) -> None:
         self.wait_until_idle()
