@@ -66,12 +66,14 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "snapshot": ("core",),
     },
     "api": {
+        "options": (),
         "tally": (),
-        "show": (),
+        "show": ("options",),
         "state": (),
         "result": ("show",),
+        "describe": ("options", "tally"),
         "explain": (),
-        "stream_join": ("result", "state", "explain", "tally"),
+        "stream_join": ("result", "state", "describe", "explain"),
     },
 }
 
