@@ -17,8 +17,8 @@ from spark.runner import Runner
 from strategies import HOWS, Run, batch, runs
 from watersmeet.errors import DataError, OptionError
 from watersmeet.join.outer import join_type
+from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.spec import JoinSpec
-from watersmeet.spark.spread import choose_spread
 from watersmeet.sql.condition import Condition
 
 

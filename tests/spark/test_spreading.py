@@ -14,11 +14,11 @@ from spark import simple
 from spark.runner import Runner
 from spark.test_matrix import HOWS
 from spark.test_rebucket import RANGE, Case
-from watersmeet.spark import planning
-from watersmeet.spark.layout import Layout, first_layouts
-from watersmeet.spark.planning import balanced, batch_layouts, best_layout, cut, load, sampled
+from watersmeet.spark.shuffle import planning
+from watersmeet.spark.shuffle.layout import Layout, first_layouts
+from watersmeet.spark.shuffle.planning import balanced, batch_layouts, best_layout, cut, load, sampled
+from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.spec import Binding
-from watersmeet.spark.spread import choose_spread
 from watersmeet.spark.task import Task
 from watersmeet.sql.condition import Condition
 

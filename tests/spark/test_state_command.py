@@ -12,8 +12,8 @@ import watersmeet as wm
 from spark import simple
 from spark.runner import Runner
 from watersmeet.errors import OptionError
-from watersmeet.spark import runs
-from watersmeet.spark.state_command import lines, report
+from watersmeet.spark.state import runs
+from watersmeet.spark.state.command import lines, report
 
 LINE = re.compile(
     r"  of-(\d+)/core-(\d+)  batch (\d+) \(kept from (\d+)\); r ([\d,]+) rows in (\d+) runs, ([\d,]+) bytes; "

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.spark.course import BEGIN, content_sum
-from watersmeet.spark.layout import Router, digest
-from watersmeet.spark.manifests import find_manifest
-from watersmeet.spark.planning import key_points, layouts_of
+from watersmeet.spark.shuffle.layout import Router, digest
+from watersmeet.spark.shuffle.planning import key_points, layouts_of
+from watersmeet.spark.shuffle.wire import HEADER, Header, Record, records
 from watersmeet.spark.spec import GUEST, Binding, JoinSpec, binding
+from watersmeet.spark.state.course import BEGIN, content_sum
+from watersmeet.spark.state.manifests import find_manifest
 from watersmeet.spark.task import Task, current_task
-from watersmeet.spark.wire import HEADER, Header, Record, records
 from watersmeet.streams.batch import one_batch
 from watersmeet.streams.clock import BOTTOM
 

@@ -14,11 +14,11 @@ from watersmeet.join.core import JoinCore
 from watersmeet.join.core import Outcome as CoreOutcome
 from watersmeet.join.matches import Matches
 from watersmeet.join.snapshot import DONE, restore, snapshot
-from watersmeet.spark.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
-from watersmeet.spark.layout import Dealing, contents
-from watersmeet.spark.runs import Run
+from watersmeet.spark.shuffle.layout import Dealing, contents
+from watersmeet.spark.shuffle.wire import Received
 from watersmeet.spark.spec import GUEST, Binding
-from watersmeet.spark.wire import Received
+from watersmeet.spark.state.runs import Run
+from watersmeet.spark.work.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
 from watersmeet.streams.clock import BOTTOM, time_domain
 from watersmeet.streams.interleave import interleaving
 from watersmeet.streams.payload import Chunks

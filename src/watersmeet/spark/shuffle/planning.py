@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.spark.layout import Layout, first_layouts, touching
-from watersmeet.spark.manifests import Manifest
+from watersmeet.spark.shuffle.layout import Layout, first_layouts, touching
+from watersmeet.spark.shuffle.wire import Header
 from watersmeet.spark.spec import Binding, JoinSpec, Section, binding
+from watersmeet.spark.state.manifests import Manifest
 from watersmeet.spark.task import Task, current_task
-from watersmeet.spark.wire import Header
 
 POINTS = 64  # keys that a map partition sends, for each share of rows that it packs
 SKETCH = 512  # keys that are remembered of a stream

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.spark.state_location import StateLocation
+from watersmeet.spark.state.location import StateLocation
 
 ALIGNED = 64  # bytes
 

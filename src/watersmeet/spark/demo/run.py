@@ -22,11 +22,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from watersmeet.errors import OptionError
-from watersmeet.spark.join import stream_join
-from watersmeet.spark.session import UNIX_SOCKETS, session
+from watersmeet.spark.session.local import UNIX_SOCKETS, session
 from watersmeet.spark.sources import register_sources
 from watersmeet.spark.sources.options import Options
 from watersmeet.spark.sources.rows import WORKLOAD_STREAMS, workload_rows
+from watersmeet.spark.user.join import stream_join
 from watersmeet.streams.window import Range
 from watersmeet.workloads.catalog import workload
 

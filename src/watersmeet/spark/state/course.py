@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.spark.layout import contents
-from watersmeet.spark.manifests import Manifest
+from watersmeet.spark.shuffle.layout import contents
+from watersmeet.spark.shuffle.wire import Received
 from watersmeet.spark.spec import Binding, JoinSpec
+from watersmeet.spark.state.manifests import Manifest
 from watersmeet.spark.task import Task
-from watersmeet.spark.wire import Received
 
 BEGIN = ""  # of a query that has taken in nothing
 

@@ -5,14 +5,14 @@ from itertools import pairwise
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.spark.layout import Layout
-from watersmeet.spark.live import LiveCore, with_flags
-from watersmeet.spark.manifests import Manifest, core_folder, write_manifest
-from watersmeet.spark.planning import Outlook
-from watersmeet.spark.runs import Run, RunReader, RunWriter
+from watersmeet.spark.shuffle.layout import Layout
+from watersmeet.spark.shuffle.planning import Outlook
 from watersmeet.spark.spec import GUEST, Binding
-from watersmeet.spark.state_location import open_location
+from watersmeet.spark.state.location import open_location
+from watersmeet.spark.state.manifests import Manifest, core_folder, write_manifest
+from watersmeet.spark.state.runs import Run, RunReader, RunWriter
 from watersmeet.spark.task import Task
+from watersmeet.spark.work.live import LiveCore, with_flags
 from watersmeet.streams.payload import Payload
 
 FANOUT = 16  # this many runs below a size become one

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.api.result import Gatherer
-from watersmeet.spark.live import LiveCore, Outcome
 from watersmeet.spark.spec import Binding, Section
+from watersmeet.spark.work.live import LiveCore, Outcome
 from watersmeet.streams.clock import BOTTOM
 
 METRICS = "__watersmeet"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watersmeet.kernels.arrival import judge
-from watersmeet.spark.layout import Dealing
+from watersmeet.spark.shuffle.layout import Dealing
 from watersmeet.streams.arrival import Arrivals, Arrived
 from watersmeet.streams.clock import BOTTOM
 from watersmeet.streams.window import Rows, Window

@@ -12,7 +12,7 @@ from typing import Any
 
 from watersmeet.errors import StateError
 from watersmeet.spark.spec import JoinSpec, differences
-from watersmeet.spark.state_location import StateLocation, open_location
+from watersmeet.spark.state.location import StateLocation, open_location
 from watersmeet.spark.task import Task
 
 FORMAT = 2

@@ -9,8 +9,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from watersmeet.join.outer import join_type
-from watersmeet.spark.chaining import handed_on
-from watersmeet.spark.checks import (
+from watersmeet.spark.session.worker import task_is_over
+from watersmeet.spark.shuffle.layout import Layout
+from watersmeet.spark.shuffle.packing import pack
+from watersmeet.spark.shuffle.planning import batch_layouts, sampled
+from watersmeet.spark.shuffle.spread import choose_spread
+from watersmeet.spark.shuffle.wire import SPARK_SCHEMA
+from watersmeet.spark.spec import Binding, JoinSpec
+from watersmeet.spark.user.chaining import handed_on
+from watersmeet.spark.user.checks import (
     bound_texts,
     check_options,
     core_count,
@@ -21,16 +28,9 @@ from watersmeet.spark.checks import (
     travelling,
     windows_of,
 )
-from watersmeet.spark.emit import METRICS
-from watersmeet.spark.layout import Layout
-from watersmeet.spark.operator import join
-from watersmeet.spark.pack import pack
-from watersmeet.spark.planning import batch_layouts, sampled
-from watersmeet.spark.spec import Binding, JoinSpec
-from watersmeet.spark.spread import choose_spread
-from watersmeet.spark.types import arrow_schema, output_type
-from watersmeet.spark.wire import SPARK_SCHEMA
-from watersmeet.spark.worker import task_is_over
+from watersmeet.spark.user.types import arrow_schema, output_type
+from watersmeet.spark.work.emit import METRICS
+from watersmeet.spark.work.operator import join
 from watersmeet.streams.window import Window
 
 

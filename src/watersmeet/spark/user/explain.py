@@ -4,9 +4,9 @@ from typing import Any
 
 from watersmeet.errors import OptionError
 from watersmeet.join.plan import make_plan
-from watersmeet.spark.chaining import result_times
+from watersmeet.spark.shuffle.spread import one_order
 from watersmeet.spark.spec import Binding
-from watersmeet.spark.spread import one_order
+from watersmeet.spark.user.chaining import result_times
 
 _WAYS = {
     "hash": "hash: a row goes to the one core that its key names",

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from watersmeet.errors import StateError
 from watersmeet.join.snapshot import DONE
-from watersmeet.spark.course import check_one_course
-from watersmeet.spark.layout import Dealing, Layout, Router
-from watersmeet.spark.live import LiveCore
-from watersmeet.spark.manifests import Manifest, not_evaluated, read_last
-from watersmeet.spark.planning import Outlook
-from watersmeet.spark.saving import stored_table
+from watersmeet.spark.shuffle.layout import Dealing, Layout, Router
+from watersmeet.spark.shuffle.planning import Outlook
 from watersmeet.spark.spec import GUEST, Binding
+from watersmeet.spark.state.course import check_one_course
+from watersmeet.spark.state.manifests import Manifest, not_evaluated, read_last
+from watersmeet.spark.state.saving import stored_table
 from watersmeet.spark.task import Task
+from watersmeet.spark.work.live import LiveCore
 from watersmeet.streams.window import Rows
 
 NUMBER = "__number"  # arrival number over all cores, where rows are counted

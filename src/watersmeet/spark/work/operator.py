@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.spark.course import check_goes_on, check_same_rows, course_after
-from watersmeet.spark.emit import emitted, metrics_row
-from watersmeet.spark.garbage import collect_garbage
-from watersmeet.spark.layout import Layout, digest
-from watersmeet.spark.live import LiveCore, Outcome
-from watersmeet.spark.manifests import (
+from watersmeet.spark.shuffle.layout import Layout, digest
+from watersmeet.spark.shuffle.planning import Outlook, next_outlook, outlook_of
+from watersmeet.spark.shuffle.wire import Received, receive
+from watersmeet.spark.spec import Binding, JoinSpec, binding
+from watersmeet.spark.state.course import check_goes_on, check_same_rows, course_after
+from watersmeet.spark.state.garbage import collect_garbage
+from watersmeet.spark.state.location import open_location
+from watersmeet.spark.state.manifests import (
     Manifest,
     check_same,
     core_folder,
@@ -25,13 +27,11 @@ from watersmeet.spark.manifests import (
     operator_folder,
     read_manifest,
 )
-from watersmeet.spark.planning import Outlook, next_outlook, outlook_of
-from watersmeet.spark.rebucket import rebucketed
-from watersmeet.spark.saving import load, save
-from watersmeet.spark.spec import Binding, JoinSpec, binding
-from watersmeet.spark.state_location import open_location
+from watersmeet.spark.state.rebucket import rebucketed
+from watersmeet.spark.state.saving import load, save
 from watersmeet.spark.task import Task, current_task
-from watersmeet.spark.wire import Received, receive
+from watersmeet.spark.work.emit import emitted, metrics_row
+from watersmeet.spark.work.live import LiveCore, Outcome
 
 _waiting: dict[str, tuple[str, int, LiveCore]] = {}  # by folder: (manifest id, batch, core)
 

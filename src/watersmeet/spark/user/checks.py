@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.errors import OptionError
 from watersmeet.join.outer import How, join_type
 from watersmeet.join.plan import INDEXES, make_plan
-from watersmeet.spark.session import check_session
+from watersmeet.spark.session.local import check_session
 from watersmeet.spark.spec import stored_columns
-from watersmeet.spark.state_location import absolute, open_location
+from watersmeet.spark.state.location import absolute, open_location
 from watersmeet.sql.condition import BoundCondition, Condition
 from watersmeet.sql.select import BoundSelect, Select
 from watersmeet.streams.clock import TimeAxis, time_domain
