@@ -114,10 +114,6 @@ class Binding:
         )
         return [*needed, GUEST] if self.copies else needed
 
-    def dealt(self, section: Section, k: int) -> bool:
-        """Whether every core gets all rows of stream k and keeps a share of them."""
-        return self.spec.spread == "counted" and (section.how.name == "inner" or k == section.home)
-
     @property
     def copies(self) -> bool:
         """Whether blobs say which rows are copies."""

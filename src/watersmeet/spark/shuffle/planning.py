@@ -8,6 +8,7 @@ whole numbers: no two machines can come to different borders.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,6 @@ import pyarrow as pa
 from watersmeet.spark.shuffle.layout import Layout, first_layouts, touching
 from watersmeet.spark.shuffle.wire import Header
 from watersmeet.spark.spec import Binding, JoinSpec, Section, binding
-from watersmeet.spark.state.manifests import Manifest
 from watersmeet.spark.task import Task, current_task
 
 POINTS = 64  # keys that a map partition sends, for each share of rows that it packs
@@ -34,32 +34,41 @@ class Outlook:
     layouts: tuple[Layout, ...]
     age: int  # batches that the layouts have been in use
 
+    @classmethod
+    def from_json(cls, keys: list[Any], layouts: list[Any], age: int) -> "Outlook":
+        left, right = ([(code, weight) for code, weight in sketch] for sketch in keys)
+        return cls((left, right), tuple(Layout.from_json(data) for data in layouts), age)
 
-def layouts_of(bound: Binding, last: Manifest | None) -> tuple[Layout, ...]:
-    """The layouts that the rows of the batch after ``last`` are spread by."""
+    def keys_json(self) -> list[Any]:
+        return [list(map(list, sketch)) for sketch in self.keys]
+
+    def layouts_json(self) -> list[Any]:
+        return [layout.to_json() for layout in self.layouts]
+
+
+def layouts_of(bound: Binding, left: Outlook | None) -> tuple[Layout, ...]:
+    """The layouts that the rows of a batch are spread by; ``left``: by the batch before, if there was one."""
     spec = bound.spec
     if spec.layouts:
         return spec.layouts
-    if spec.spread != "range" or spec.cores == 1 or last is None:
+    if spec.spread != "range" or spec.cores == 1 or left is None:
         return first_layouts(bound)
-    return outlook_of(bound, last).layouts
+    return outlook_of(bound, left).layouts
 
 
-def outlook_of(bound: Binding, last: Manifest | None) -> Outlook:
-    """From the last batch's manifest. Another number of cores or way of spreading makes new layouts of the same keys."""
-    if last is None:
+def outlook_of(bound: Binding, left: Outlook | None) -> Outlook:
+    """As the batch before left it. Another number of cores or way of spreading makes new layouts of the same keys."""
+    if left is None:
         return Outlook(([], []), first_layouts(bound), 0)
-    left, right = ([(code, weight) for code, weight in sketch] for sketch in last.keys)
-    kept = tuple(Layout.from_json(data) for data in last.next_layouts)
-    fresh = first_layouts(bound)
+    kept, fresh = left.layouts, first_layouts(bound)
     if len(kept) == len(fresh) and all(
         old.kind == new.kind and old.cores == new.cores and (bound.spec.spread == "range" or old == new)
         for old, new in zip(kept, fresh, strict=True)
     ):
-        return Outlook((left, right), kept, last.age)
+        return left
     if bound.spec.spread == "range":
-        fresh = tuple(best_layout(bound, section, (left, right)) for section in bound.sections)
-    return Outlook((left, right), fresh, 0)
+        fresh = tuple(best_layout(bound, section, left.keys) for section in bound.sections)
+    return Outlook(left.keys, fresh, 0)
 
 
 def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Outlook:

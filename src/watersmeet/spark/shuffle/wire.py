@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
 SPARK_SCHEMA = "core int, stream int, part int, number int, blob binary"
 MOST = 1 << 26  # bytes of blobs a batch
 HEADER = -1  # in the place of a blob's number
+BEGIN = ""  # the course of a query that has taken in nothing
 
 Record = tuple[int, int, int, int, Any]  # core, stream, part, number, blob
 
@@ -44,7 +45,7 @@ class Header:
     keys: tuple[int, ...] = ()  # a few keys of its rows, evenly spaced in their order
     layout: str = ""  # by which rows were spread
     content: int = 0  # a sum over its rows
-    course: str = ""  # of the query before this batch, as core 0 has it
+    course: str = BEGIN  # of the query before this batch, as core 0 has it
 
     def blob(self) -> bytes:
         said = [self.blobs, self.rows, self.latest, self.keys, self.layout, self.content, self.course]

@@ -14,10 +14,9 @@ from itertools import groupby
 
 from watersmeet.errors import OptionError, StateError
 from watersmeet.spark.state.garbage import named_runs
-from watersmeet.spark.state.location import StateLocation, open_location
+from watersmeet.spark.state.location import CHECKPOINT, FOLDER, StateLocation, open_location
 from watersmeet.spark.state.manifests import Manifest, manifest_name, read_manifest
 from watersmeet.spark.state.runs import Run, RunReader
-from watersmeet.spark.user.checks import CHECKPOINT, FOLDER
 
 MOST_FOLDERS = 1000  # that are looked through for the state of a query
 SPARKS_OWN = ("offsets", "commits", "sources")  # folders of a checkpoint; "state" may also be ours

@@ -13,14 +13,12 @@ from watersmeet.join.outer import How, join_type
 from watersmeet.join.plan import INDEXES, make_plan
 from watersmeet.spark.session.local import check_session
 from watersmeet.spark.spec import stored_columns
-from watersmeet.spark.state.location import absolute, open_location
+from watersmeet.spark.state.location import CHECKPOINT, FOLDER, absolute, open_location
 from watersmeet.sql.condition import BoundCondition, Condition
 from watersmeet.sql.select import BoundSelect, Select
 from watersmeet.streams.clock import TimeAxis, time_domain
 from watersmeet.streams.window import Range, Rows, Unbounded, Window
 
-CHECKPOINT = "spark.sql.streaming.checkpointLocation"
-FOLDER = "_watersmeet"  # in the session's checkpoint location, beside the checkpoints of its queries
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FUNCTION = re.compile(r"watersmeet_join<([^>]*)>")
 

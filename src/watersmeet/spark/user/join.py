@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from watersmeet.join.outer import join_type
 from watersmeet.spark.session.worker import task_is_over
 from watersmeet.spark.shuffle.layout import Layout
-from watersmeet.spark.shuffle.packing import pack
 from watersmeet.spark.shuffle.planning import batch_layouts, sampled
 from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.shuffle.wire import SPARK_SCHEMA
@@ -31,6 +30,7 @@ from watersmeet.spark.user.checks import (
 from watersmeet.spark.user.types import arrow_schema, output_type
 from watersmeet.spark.work.emit import METRICS
 from watersmeet.spark.work.operator import join
+from watersmeet.spark.work.pack import pack
 from watersmeet.streams.window import Window
 
 

@@ -31,7 +31,7 @@ from watersmeet.spark.state.rebucket import rebucketed
 from watersmeet.spark.state.saving import load, save
 from watersmeet.spark.task import Task, current_task
 from watersmeet.spark.work.emit import emitted, metrics_row
-from watersmeet.spark.work.live import LiveCore, Outcome
+from watersmeet.spark.work.live import BatchResult, LiveCore
 
 _waiting: dict[str, tuple[str, int, LiveCore]] = {}  # by folder: (manifest id, batch, core)
 
@@ -49,9 +49,9 @@ def join(
     if not spec.streaming:
         yield from join_once(bound, now, received)
         return
-    live, outcome = advance(bound, now, received)
-    yield from metrics_row(live, outcome)
-    yield from emitted(bound, live.section, outcome)
+    live, result = advance(bound, now, received)
+    yield from metrics_row(live, result)
+    yield from emitted(bound, live.section, result)
 
 
 def join_once(bound: Binding, task: Task, received: Received) -> Iterator[pa.RecordBatch]:
@@ -61,7 +61,7 @@ def join_once(bound: Binding, task: Task, received: Received) -> Iterator[pa.Rec
     yield from emitted(bound, live.section, live.finish())
 
 
-def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, Outcome]:
+def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, BatchResult]:
     """From the state of the batch before to that of this one, on disk and in memory."""
     spec, core = bound.spec, received.core
     if task.batch is None or task.query is None:
@@ -72,7 +72,7 @@ def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, O
     last = find_manifest(spec, task, core, bound.tasks)
     if last is not None:
         check_same(bound.fingerprint, last, operator_folder(spec, task))
-    outlook = outlook_of(bound, last)
+    outlook = outlook_of(bound, None if last is None else last.outlook)
     _check_layout(received, outlook, core)
     check_goes_on(received, last, core)
     course = course_after(received)
@@ -81,18 +81,19 @@ def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, O
     live = _take(folder, last, bound) if last is not None and _lies_so(last, outlook, bound) else None
     if live is None:
         live = _restored(bound, task, core, last, outlook)
-    outcome = live.push(received) if spec.stores else live.pass_by(received)
+    result = live.push(received) if spec.stores else live.pass_by(received)
     if there is None or not _is_this(there, course, outlook, bound):
-        manifest = save(live, task, outlook, next_outlook(bound, outlook, received.headers), course)
+        ahead, stored = next_outlook(bound, outlook, received.headers), [live.stored(k) for k in (0, 1)]
+        manifest = save(bound, task, core, live.state(), stored, outlook, ahead, course)
+        live.runs = manifest.runs
         _keep(folder, manifest, live)
         collect_garbage(spec, task, manifest)
-    return live, outcome
+    return live, result
 
 
 def _is_this(there: Manifest, course: str, outlook: Outlook, bound: Binding) -> bool:
     """Whether a manifest is what this task would write: then it stays, as somebody may have gone on from it already."""
-    layouts = [layout.to_json() for layout in outlook.layouts]
-    mine = (course, bound.fingerprint, layouts, [list(names) for names in bound.columns])
+    mine = (course, bound.fingerprint, outlook.layouts_json(), [list(names) for names in bound.columns])
     return (there.course, there.join, there.layouts, there.columns) == mine
 
 
@@ -100,8 +101,8 @@ def _restored(bound: Binding, task: Task, core: int, last: Manifest | None, outl
     if last is None:
         return LiveCore(bound, core)
     if _lies_so(last, outlook, bound):
-        return load(bound, task, last)
-    return rebucketed(bound, task, core, last, outlook)
+        return LiveCore.restored(bound, core, *load(bound, task, last))
+    return LiveCore.restored(bound, core, *rebucketed(bound, task, core, last, outlook))
 
 
 def _lies_so(last: Manifest, outlook: Outlook, bound: Binding) -> bool:
