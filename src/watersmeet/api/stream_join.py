@@ -41,6 +41,7 @@ from watersmeet.streams.window import Range, Window, named_windows
 
 NOTHING: Schemas = (None, None)  # of both streams
 MODES = ("pairs", "count", "ranges")
+_TURNS = ((0, 1), (1, 0))  # who comes first
 
 
 class StreamJoin:
@@ -268,7 +269,7 @@ class StreamJoin:
         core = self._core
         if isinstance(core, FlowCore) and core.streaming:
             if isinstance(core, CollectingCore) and core.collector.rows:
-                outcome = core.push([None, None], None, 0)
+                outcome = core.arrive([None, None], None, (0, 1))
                 core.commit()
                 core.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
             core.settled()
@@ -311,12 +312,12 @@ class StreamJoin:
             self._adopt(schemas)
             restore(core, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
             if isinstance(core, CollectingCore) and waiting is not None:
-                batches, order, first = waiting
+                batches, order, turns = waiting
                 again = [
                     None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(batches)
                 ]
                 if any(batch is not None for batch in again):
-                    core.collector.add(again, order, first)
+                    core.collector.add(again, order, turns)
 
     def _retyped(self, k: int, table: pa.Table) -> pa.Table:
         schema, payload = self._known.schemas[k], self._core.payload[k]
@@ -341,7 +342,7 @@ class StreamJoin:
             arrows = [None if self._lacks_time(k, batch) else batch for k, batch in enumerate(arrows)]
         unordered = order is None or (isinstance(order, str) and arrows == [None, None])
         sequence = None if unordered else self._sequence(order, arrows)
-        outcome = self._core.push(arrows, sequence, given[0] if given else 0)
+        outcome = self._core.arrive(arrows, sequence, _TURNS[given[0]] if given else _TURNS[0])
         return self._give(outcome, 1, started)
 
     def _give(self, outcome: Outcome, pushes: int, started: float) -> Result:

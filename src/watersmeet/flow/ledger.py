@@ -26,7 +26,7 @@ from watersmeet.join.core import JoinCore, Outcome, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.outer import How, alone, note_matches, sweep
 from watersmeet.join.prepare import bare_block
-from watersmeet.streams.arrival import Validity
+from watersmeet.streams.arrival import Admission, Gone, Validity
 from watersmeet.streams.clock import BOTTOM, TOP
 from watersmeet.streams.payload import Chunks
 from watersmeet.streams.window import Window
@@ -47,7 +47,7 @@ class Pending:
     mark: int
     rows: int
     started: float
-    gone: tuple[tuple[int, int], tuple[int, int]]  # by stream, as of its end: what can never match again
+    gone: tuple[Gone, ...]  # by stream, as of its end: what can never match again
     counts: np.ndarray  # as of its beginning, to go back to
     clock: np.ndarray
     ends: np.ndarray  # the counts as of its end
@@ -130,7 +130,7 @@ class Ledger(JoinCore):
                 self.sights[k].keep_in(before)
         return before
 
-    def enter(self, pushed: Sequence[Pushed | None], counts: np.ndarray, clock: np.ndarray) -> Pending:
+    def enter(self, pushed: Sequence[Pushed | None], admission: Admission) -> Pending:
         """Write the rows down: payload, ledger, numbers. If that fails, the caller goes back to a savepoint."""
         before, mark = (self.arrivals.counts, self.arrivals.clock), self.mark + 1
         rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
@@ -139,21 +139,20 @@ class Ledger(JoinCore):
                 self._payload(k).append(mine.batch)
                 self.insert(k, bare_block(mine.batch, mine.first, mine.arrived.times))
                 if self.sights is not None:
-                    self.sights[k].append(mine.first, mine.batch.num_rows, mine.arrived.validity)
-        self.arrivals.commit(counts, clock)
+                    self.sights[k].append(mine.first, mine.batch.num_rows, mine.arrived.of(1 - k))
+        self.arrivals.stand_at(admission.counts, admission.clock)
         self._learn_sizes(pushed)
         for k, mine in enumerate(pushed):
             if mine is not None:
                 self.note_latest(k, mine.batch, mine.arrived.times)
-        gone = self.arrivals.gone_before(0), self.arrivals.gone_before(1)
-        pending = Pending(mark, rows, time.perf_counter(), gone, *before, counts)
+        pending = Pending(mark, rows, time.perf_counter(), admission.gone, *before, admission.counts)
         self.pending.append(pending)
         self.mark = mark
         return pending
 
     def back_to(self, counts: np.ndarray, clock: np.ndarray) -> None:
         """Take back the rows that have come since the counts and the clock stood so."""
-        self.arrivals.commit(counts, clock)
+        self.arrivals.stand_at(counts, clock)
         for k in (0, 1):
             payload, count = self.payload[k], int(counts[k])
             if payload is not None:
@@ -218,8 +217,8 @@ class Ledger(JoinCore):
 
     def gone_times(self, clock: np.ndarray) -> tuple[int, int]:
         """Time codes below which rows were over when the clock stood so."""
-        then = self.arrivals.at(clock)
-        return then.gone_before(0)[1], then.gone_before(1)[1]
+        first, second = self.arrivals.gone(self.arrivals.counts, clock)
+        return first[1], second[1]
 
     def chunks(self) -> list[Chunks | None]:
         return [None if payload is None else payload.chunks for payload in self.payload]

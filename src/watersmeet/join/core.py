@@ -25,7 +25,7 @@ from watersmeet.join.prepare import SLICE, bare_block, make_probe, out_of_sight,
 from watersmeet.join.probing import find_pairs, find_ranges
 from watersmeet.join.short import FEW, ShortWay, is_simple
 from watersmeet.sql.condition import BoundCondition
-from watersmeet.streams.arrival import Arrivals, Arrived, Validity
+from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone, Validity
 from watersmeet.streams.clock import TOP, TimeAxis
 from watersmeet.streams.payload import Chunks, Payload
 from watersmeet.streams.window import Rows, Window
@@ -228,7 +228,7 @@ class JoinCore:
             return
         counts, clock, payloads, (first, first_mark, second, second_mark), plan, latest = self._before
         self._stale = True
-        self.arrivals.commit(counts, clock)
+        self.arrivals.stand_at(counts, clock)
         for payload, payload_mark in zip(self.payload, payloads, strict=True):
             if payload is not None and payload_mark is not None:
                 payload.back_to(payload_mark)
@@ -250,43 +250,61 @@ class JoinCore:
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
-    def push(
-        self,
-        batches: Sequence[pa.RecordBatch | None],
-        order: np.ndarray | None,
-        first: int,
-        visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
+    def arrive(
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
     ) -> Outcome:
-        """Join a push. ``order``: stream of each row; None: all rows of stream ``first``, then the other's.
-
-        ``visiting``: where streams are stored on many cores, the rows that probe here and are stored elsewhere, with what
-        they may see.
-        """
+        """Join a push. ``order``: stream of each row; None: one stream after the other, as ``turns`` says."""
         if self._stale or self._before is not None:
             self.mend()
+        first = turns[0]
         only = batches[first] if order is None and batches[1 - first] is None else None
         if self._simple and only is not None and 0 < only.num_rows <= FEW:
             found = self._short.push(self, first, only)
             if found is not None:
-                return self._done(Outcome(found, {}), (first,))
+                outcome = self._with_rows(Outcome(found, {}))
+                self._expire(first, self.arrivals.gone_before(first))
+                self._replan()
+                return outcome
+        return self.push(batches, self.admit(batches, order, turns))
+
+    def admit(
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
+    ) -> Admission:
+        """Judge the rows of a push, and change nothing."""
         sizes = [0 if batch is None else batch.num_rows for batch in batches]
         times = [self.times(k, batch) for k, batch in enumerate(batches)]
-        verdicts, counts, clock = self.arrivals.admit(sizes, times, order, first)
+        return self.arrivals.admit(sizes, times, order, turns)
+
+    def push(
+        self,
+        batches: Sequence[pa.RecordBatch | None],
+        admission: Admission,
+        visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
+    ) -> Outcome:
+        """Join rows that have been judged.
+
+        ``visiting``: where streams are stored on many cores, the rows that probe here and are stored elsewhere, with what
+        they may see; of each stream, or of none.
+        """
+        if self._stale or self._before is not None:
+            self.mend()
         pushed = [
-            None if batch is None else self._judged(k, batch, verdicts[k]) for k, batch in enumerate(batches)
+            None if batch is None else self._judged(k, batch, admission.arrived[k])
+            for k, batch in enumerate(batches)
         ]
         for k, (visitors, arrived) in enumerate(visiting):
             self._let_in(pushed[k], self._judged(k, visitors, arrived))
         if self.plan is not None:
             judged = [(k, mine) for k, mine in enumerate(pushed) if mine is not None]
             judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
-            self._run([partial(self._prepare, k, mine, order is not None) for k, mine in judged], sum(sizes))
-        return self._apply(pushed, counts, clock, order is not None, first)
+            rows, interleaved = sum(mine.batch.num_rows for _, mine in judged), admission.order is not None
+            self._run([partial(self._prepare, k, mine, interleaved) for k, mine in judged], rows)
+        return self._apply(pushed, admission)
 
     def advance(self, latest: Sequence[int | None]) -> Outcome:
         """Streams have come to these times (codes; None: nothing new) without a row. Only clocks and watermark move."""
         self.mend()
-        return self._apply([None, None], self.arrivals.counts, self.arrivals.moved(latest), False, 0)
+        return self._apply([None, None], self.arrivals.nobody(self.arrivals.moved(latest)))
 
     def times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
         if not self.arrivals.timed(k):
@@ -319,16 +337,9 @@ class JoinCore:
             batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
             times = None if arrived.times is None else arrived.times[start:stop]
             block = prepare_block(self.plan, self.layout, self.streams[k], batch, mine.first + start, times)
-            mine.parts.append((block, arrived.validity.part(start, stop)))
+            mine.parts.append((block, arrived.of(1 - k).part(start, stop)))
 
-    def _apply(
-        self,
-        pushed: Sequence[Pushed | None],
-        counts: np.ndarray,
-        clock: np.ndarray,
-        interleaved: bool,
-        first: int,
-    ) -> Outcome:
+    def _apply(self, pushed: Sequence[Pushed | None], admission: Admission) -> Outcome:
         """Store and probe. All rows of a push are in the payload before the first probe: a residual may need any of them."""
         late = {k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None}
         outcome = Outcome(Matches(), late)
@@ -339,37 +350,41 @@ class JoinCore:
                 self._payload(k).append(mine.batch)
                 if mine.visitors is not None:
                     self._payload(k).append(mine.visitors.batch)
-        self.arrivals.commit(counts, clock)
+        self.arrivals.stand_at(admission.counts, admission.clock)
         self._learn_sizes(pushed)
-        if interleaved:
+        if admission.order is not None:
             self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
             self._run(
                 [*self._probes(pushed, 0, outcome.matches), *self._probes(pushed, 1, outcome.matches)], rows
             )
         else:
-            for k in (first, 1 - first):
+            for k in admission.turns:
                 self._run([*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows)
         self._learn_matches(pushed, outcome.matches)
         for k, mine in enumerate(pushed):
             if mine is not None:
                 self.note_latest(k, mine.batch, mine.arrived.times)
-        self._settle(outcome.matches)
-        self._done(outcome)
+        self._settle(outcome.matches, admission.gone)
+        self._with_rows(outcome)
+        for k, gone in enumerate(admission.gone):
+            self._expire(k, gone)
+        self._replan()
         for k, mine in enumerate(pushed):
             if mine is not None and mine.visitors is not None:  # the outcome has hold of their rows
                 self._payload(k).drop_from(mine.visitors.first)
         return outcome
 
-    def _done(self, outcome: Outcome, moved: Sequence[int] = (0, 1)) -> Outcome:
-        """What follows every push: keep hold of the rows that it found, drop what is over, think again of the plan."""
+    def _with_rows(self, outcome: Outcome) -> Outcome:
+        """Keep hold of the rows that a push found, before any of them are dropped."""
         left, right = self.payload
         outcome.chunks = (None if left is None else left.chunks, None if right is None else right.chunks)
-        for k in moved:
-            self._expire(k)
+        return outcome
+
+    def _replan(self) -> None:
+        """Think again of the plan, when all streams have first shown enough rows."""
         if self.replans and self.condition is not None and int(min(self.arrivals.counts)) >= self.replans[0]:
             self.replans = self.replans[1:]
             self.make_plan(self._shares())
-        return outcome
 
     def note_latest(self, k: int, batch: pa.RecordBatch, times: np.ndarray | None) -> None:
         """Keep the row with the largest time seen of stream k, for as long as the axis of time may change."""
@@ -485,10 +500,12 @@ class JoinCore:
         """Which candidate pairs satisfy what the bands leave open."""
         assert self.condition is not None
         sides = (probes, stored) if k == 0 else (stored, probes)
-        rows = [
-            self._payload(i).take(sides[i], self.condition.residual_columns[self.streams[i]]) for i in (0, 1)
-        ]
-        return self.condition.holds(rows[0], rows[1])
+        (residual,) = self.condition.residuals
+        rows = {
+            name: self._payload(i).take(sides[i], residual.columns[name])
+            for i, name in enumerate(self.streams)
+        }
+        return residual.holds(rows)
 
     # ---- what the outside may ask --------------------------------------------------------------------------------
 
@@ -523,7 +540,7 @@ class JoinCore:
 
     # ---- after the probes ---------------------------------------------------------------------------------------
 
-    def _settle(self, matches: Matches) -> None:
+    def _settle(self, matches: Matches, gone: Sequence[Gone]) -> None:
         """Turn pairs into what the join type asks for."""
         how = self.how
         if how.name == "inner":
@@ -539,11 +556,11 @@ class JoinCore:
         if not how.pairs:
             matches.pairs = []
         for k in how.unmatched:
-            matches.pairs.append(alone(k, sweep(self.chains[k], *self.arrivals.gone_before(k), self.journal)))
+            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k], self.journal)))
 
-    def _expire(self, k: int) -> None:
+    def _expire(self, k: int, gone: Gone) -> None:
         chain, payload = self.chains[k], self.payload[k]
-        if chain.subwindows and chain.expire(*self.arrivals.gone_before(k)) and payload is not None:
+        if chain.subwindows and chain.expire(*gone) and payload is not None:
             payload.drop_before(chain.first)
 
     def finish(self) -> Outcome:

@@ -51,8 +51,7 @@ class Core(Protocol):
 def is_simple(core: Core) -> bool:
     """Whether plan, windows and join type allow the short way."""
     plan = core.plan
-    timed = core.arrivals.timed(0) or core.arrivals.timed(1)
-    if plan is None or timed or core.how.name != "inner" or core.mode == "ranges":
+    if plan is None or core.arrivals.some_timed or core.how.name != "inner" or core.mode == "ranges":
         return False
     return plan.ranges_suffice and not plan.condition.filters and "bi_sort" in plan.kinds
 

@@ -58,7 +58,7 @@ def _with_extra(core: JoinCore, k: int, table: pa.Table) -> pa.Table:
 
 def restore(core: JoinCore, numbers: dict[str, Any], tables: dict[int, pa.Table]) -> None:
     """Give a new core, whose schemas are known, a saved state."""
-    core.arrivals.commit(np.array(numbers["counts"]), np.array(numbers["clock"]))
+    core.arrivals.stand_at(np.array(numbers["counts"]), np.array(numbers["clock"]))
     core.replans = list(numbers["replans"])
     core.restore_extra(numbers["extra"])
     core.plan = None  # sub-windows are filled first, and indexed once all rows are there
