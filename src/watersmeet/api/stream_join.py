@@ -18,8 +18,6 @@ from watersmeet.api.state import (
     read_state,
     schema_from_json,
     schema_to_json,
-    window_from_json,
-    window_to_json,
     write_state,
 )
 from watersmeet.api.tally import Tally
@@ -37,7 +35,7 @@ from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.batch import Reader, retyped
 from watersmeet.streams.clock import BOTTOM, refuse_time
 from watersmeet.streams.interleave import interleaving, order_codes
-from watersmeet.streams.window import Range, Window, named_windows
+from watersmeet.streams.window import Window, named_windows, window_from_json
 
 NOTHING: Schemas = (None, None)  # of both streams
 MODES = ("pairs", "count", "ranges")
@@ -411,7 +409,7 @@ class StreamJoin:
     def _time_code(self, k: int, stream: str, value: Any) -> int:
         """A time of stream k as its time column would hold it, as a code."""
         window, axis = self.windows[stream], self._core.arrivals.axis
-        if not isinstance(window, Range):
+        if not window.timed:
             raise OptionError(
                 f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
             )
@@ -554,7 +552,7 @@ class StreamJoin:
         if batch is None or known.schemas[k] is None or known.usable[k] is not None:
             return False
         if batch.num_rows:
-            assert isinstance(window, Range)
+            assert window.time is not None
             raise refuse_time(window.time, self.streams[k], "null", 0)
         return True
 
@@ -618,7 +616,7 @@ class StreamJoin:
         self._core.settled()
         header = {
             "options": self.options,
-            "windows": {name: window_to_json(window) for name, window in self.windows.items()},
+            "windows": {name: window.to_json() for name, window in self.windows.items()},
             "schemas": [schema_to_json(schema) for schema in self._known.schemas],
             "core": snapshot(self._core),
             "counters": [*self._counters(), self._finished],

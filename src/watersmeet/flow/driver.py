@@ -112,7 +112,7 @@ class FlowCore(Ledger):
     def _build(self) -> Flow:
         assert self.plan is not None
         ranges = self.mode != "pairs" and self.plan.ranges_suffice and self.how.name == "inner"
-        timed = (self.arrivals.timed(0), self.arrivals.timed(1))
+        timed = self.arrivals.timed
         work = Work(
             self.plan, self.layout, self.windows, timed, ranges, self.mode == "count", self._weak_residual(), self.habits, self.cores,
             self.size, time.perf_counter,

@@ -28,7 +28,7 @@ from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone, Validity
 from watersmeet.streams.clock import TOP, TimeAxis
 from watersmeet.streams.payload import Chunks, Payload
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 PARALLEL = 2048  # rows from which on threads are worth waking
 SAMPLE = 1024  # rows a stream for estimating selectivities
@@ -119,7 +119,7 @@ class JoinCore:
             self.arrivals.change_axis(axis, latest)
             for k, chain in enumerate(self.chains):
                 for sub in chain.subwindows:
-                    if self.arrivals.timed(k):
+                    if self.arrivals.timed[k]:
                         sub.set_times(axis.codes(k, self._payload(k).rows_between(sub.base, sub.end)))
 
     def bind(self, condition: BoundCondition, columns: Sequence[Sequence[str]]) -> None:
@@ -135,7 +135,7 @@ class JoinCore:
         return payload
 
     def new_chain(self, k: int, checked: int) -> Chain:
-        return Chain(checked, self.arrivals.timed(k), self.how.tracks(k))
+        return Chain(checked, self.arrivals.timed[k], self.how.tracks(k))
 
     def _long_enough(self, sub: SubWindow) -> bool:
         """Whether a sub-window covers so much time that the next rows are better off in a new one."""
@@ -173,7 +173,7 @@ class JoinCore:
 
     def _window_rows(self, k: int) -> int:
         window = self.windows[k]
-        return window.n if isinstance(window, Rows) else max(self.chains[k].rows, 65_536)
+        return window.rows or max(self.chains[k].rows, 65_536)
 
     def rebuild(self) -> None:
         """Make the sub-windows anew from the stored rows, keeping their borders and what is known of partners."""
@@ -307,7 +307,7 @@ class JoinCore:
         return self._apply([None, None], self.arrivals.nobody(self.arrivals.moved(latest)))
 
     def times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
-        if not self.arrivals.timed(k):
+        if not self.arrivals.timed[k]:
             return None
         if batch is None:
             return np.empty(0, np.int64)
@@ -431,8 +431,8 @@ class JoinCore:
             bare_block(mine.batch, mine.first, mine.arrived.times)
         ]
         window = self.windows[k]
-        if in_turn and isinstance(window, Rows) and mine.batch.num_rows > window.n:
-            oldest = mine.first + mine.batch.num_rows - window.n
+        if in_turn and (hidden := window.lowest(mine.batch.num_rows)) > 0:
+            oldest = mine.first + hidden
             blocks = [out_of_sight(block, oldest - block.first) for block in blocks]
 
         def insert_all(buffer: PairBuffer) -> None:
@@ -450,10 +450,7 @@ class JoinCore:
         """How many rows a new sub-window of stream k is made for."""
         if self.size is not None:
             return self.size
-        window = self.windows[k]
-        return subwindow_size(
-            window.n if isinstance(window, Rows) else None, self.chains[k].rows, self.habits[k]
-        )
+        return subwindow_size(self.windows[k].rows, self.chains[k].rows, self.habits[k])
 
     def _index(self, k: int, capacity: int, predecessor: Index | Grid | None) -> Index | Grid | None:
         if self.plan is None:

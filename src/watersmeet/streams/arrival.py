@@ -14,7 +14,7 @@ import numpy as np
 
 from watersmeet.kernels.arrival import count_seen, judge
 from watersmeet.streams.clock import BOTTOM, TOP, TimeAxis
-from watersmeet.streams.window import Range, Rows, Window
+from watersmeet.streams.window import Window
 
 _NONE = np.empty(0, np.int64)
 
@@ -85,16 +85,14 @@ class Arrivals:
     def __init__(self, windows: Sequence[Window]) -> None:
         self.windows = tuple(windows)
         self.streams = len(self.windows)
-        self._timed = tuple(isinstance(window, Range) for window in self.windows)
-        self.some_timed = any(self._timed)
-        self._timed_array = np.array(self._timed)
+        self.timed = tuple(window.timed for window in self.windows)
+        self.some_timed = any(self.timed)
+        self._timed_array = np.array(self.timed)
         # Whether a row without a time may have to know the clock of a stream that has one.
-        self._mixed = self.some_timed and not all(self._timed)
+        self._mixed = self.some_timed and not all(self.timed)
         self.counts = np.zeros(self.streams, np.int64)
         # Largest time seen by stream, then largest (time - lateness) by stream; an untimed stream holds nobody back.
-        self.clock = np.array(
-            [*[BOTTOM] * self.streams, *(BOTTOM if timed else TOP for timed in self._timed)]
-        )
+        self.clock = np.array([*[BOTTOM] * self.streams, *(BOTTOM if timed else TOP for timed in self.timed)])
         self.axis: TimeAxis | None = None
 
     def change_axis(self, axis: TimeAxis | None, latest: Sequence[np.ndarray | None]) -> None:
@@ -104,9 +102,6 @@ class Arrivals:
             if code is not None:
                 self.clock[k] = code[0]
                 self.clock[self.streams + k] = self._ahead(k, code)[0]
-
-    def timed(self, k: int) -> bool:
-        return self._timed[k]
 
     @property
     def watermark(self) -> int:
@@ -161,7 +156,7 @@ class Arrivals:
         """The clock once times with these codes have been seen of the streams; None, and a stream without time, moves nothing."""
         clock = self.clock.copy()
         for k, code in enumerate(latest):
-            if code is not None and self.timed(k):
+            if code is not None and self.timed[k]:
                 ahead, place = self._ahead(k, np.array([code]))[0], self.streams + k
                 clock[k], clock[place] = max(clock[k], code), max(clock[place], ahead)
         return clock
@@ -207,8 +202,7 @@ class Arrivals:
 
     def _counted(self, j: int, seen: int | np.ndarray) -> Validity:
         """What is seen of stream j by who has seen so many rows of it."""
-        window = self.windows[j]
-        return Validity(seen - window.n if isinstance(window, Rows) else 0, seen)
+        return Validity(self.windows[j].lowest(seen), seen)
 
     def _ahead(self, k: int, codes: np.ndarray) -> np.ndarray:
         if not codes.size:
@@ -237,7 +231,7 @@ class Arrivals:
         if seen.size and seen[0] == seen[-1]:  # ascending, so all the same
             hi = int(seen[0])
         validity = self._counted(j, hi)
-        if self.timed(j) and self.axis is not None:  # no axis: the other stream has no rows yet
+        if self.timed[j] and self.axis is not None:  # no axis: the other stream has no rows yet
             if times is not None:
                 validity.time_lo, validity.time_hi = self.axis.bounds(k, j, times)
             else:  # an untimed row sees the other stream's window at that stream's own clock
@@ -252,15 +246,12 @@ class Arrivals:
         return tuple(self._gone(k, counts, clock) for k in range(self.streams))
 
     def _gone(self, k: int, counts: np.ndarray, clock: np.ndarray) -> Gone:
-        window = self.windows[k]
-        if isinstance(window, Rows):
-            return int(counts[k]) - window.n, BOTTOM
-        if self._timed[k] and self.axis is not None:
+        if self.timed[k] and self.axis is not None:
             # A row of another timed stream may be as old as the watermark; an untimed one goes by this stream's own clock, which is later.
-            others = any(timed for j, timed in enumerate(self._timed) if j != k)
+            others = any(timed for j, timed in enumerate(self.timed) if j != k)
             now = self._watermark(clock) if others else int(clock[k])
             return 0, self.axis.earliest(k, now) if now > BOTTOM else BOTTOM
-        return 0, BOTTOM
+        return int(self.windows[k].lowest(int(counts[k]))), BOTTOM
 
     def gone_before(self, k: int) -> Gone:
         """What of stream k can never match again, as things stand."""

@@ -19,7 +19,7 @@ from watersmeet.codes import Domain, Interval, common_domain
 from watersmeet.codes.integer import NANOSECONDS
 from watersmeet.errors import DataError, OptionError, SchemaError, listed
 from watersmeet.kernels.code import INT_MAX, INT_MIN
-from watersmeet.streams.window import Duration, Range, Window, nanoseconds
+from watersmeet.streams.window import Duration, Window, nanoseconds
 
 BOTTOM, TOP = INT_MIN, INT_MAX  # of time codes
 
@@ -31,7 +31,7 @@ class TimeAxis:
         self, streams: Sequence[str], windows: Sequence[Window], schemas: Sequence[pa.Schema | None]
     ) -> None:
         self.streams = tuple(streams)
-        self.columns = [window.time if isinstance(window, Range) else None for window in windows]
+        self.columns = [window.time for window in windows]
         types = {
             stream: _time_type(stream, column, schema)
             for stream, column, schema in zip(streams, self.columns, schemas, strict=True)
@@ -41,7 +41,7 @@ class TimeAxis:
         self.duration: list[int | float] = [0] * len(self.columns)
         self.lateness: list[int | float] = [0] * len(self.columns)
         for k, window in enumerate(windows):
-            if isinstance(window, Range):
+            if window.timed:
                 self.duration[k] = self._length(streams[k], "duration", window.duration)
                 self.lateness[k] = self._length(streams[k], "lateness", window.lateness)
         self._timed = [k for k, column in enumerate(self.columns) if column is not None]

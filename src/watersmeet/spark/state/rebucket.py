@@ -22,7 +22,6 @@ from watersmeet.spark.state.course import check_one_course
 from watersmeet.spark.state.manifests import Manifest, not_evaluated, read_last
 from watersmeet.spark.state.saving import stored_table
 from watersmeet.spark.task import Task
-from watersmeet.streams.window import Rows
 
 NUMBER = "__number"  # arrival number over all cores, where rows are counted
 PIECE = 1 << 16  # rows that are dealt out at once
@@ -75,7 +74,7 @@ class _Sources:
         self.layout = layouts[self.section]
         cores, counted = self.layout.cores, self.layout.kind == "counted"
         self.dealt = self.layout.deals(bound.how, k)
-        self.numbered = counted and (not self.dealt or isinstance(bound.spec.windows[k], Rows))
+        self.numbered = counted and (not self.dealt or bound.spec.windows[k].rows is not None)
         # Where rows are counted and not dealt out, every core has all of them.
         several = not counted or self.dealt
         self.manifests = manifests[self.section * cores :][: cores if several else 1]
@@ -134,9 +133,9 @@ def _shares(bound: Binding, outlook: Outlook, core: int, k: int, sources: _Sourc
 def _seen(bound: Binding, sources: _Sources, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Cores drop old rows of a Rows window at different times. What all have is what can still be seen."""
     window = bound.spec.windows[k]
-    if not isinstance(window, Rows):
+    if window.rows is None:
         return rows
-    oldest = sources.manifests[0].counts[k] - window.n
+    oldest = window.lowest(sources.manifests[0].counts[k])
     return rows.filter(pa.array(rows.column(NUMBER).to_numpy() >= oldest))
 
 

@@ -19,7 +19,6 @@ from watersmeet.kernels.arrival import judge
 from watersmeet.spark.shuffle.layout import Dealing
 from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone
 from watersmeet.streams.clock import BOTTOM
-from watersmeet.streams.window import Rows
 
 Numbering = Callable[[np.ndarray], np.ndarray]
 """How many of a stream's first n rows, counted over all cores, are numbered on this one."""
@@ -60,7 +59,7 @@ class BatchArrivals:
         matrix = np.broadcast_to(seen, (2, seen.size)), np.broadcast_to(clocks, (2, clocks.size))
         arrived = self.own.verdict(k, np.zeros(seen.size, np.bool_), times, *matrix)
         window, validity = self.windows[1 - k], arrived.of(1 - k)
-        validity.arrival_lo = _short(other(seen - window.n)) if isinstance(window, Rows) else 0
+        validity.arrival_lo = 0 if window.rows is None else _short(other(window.lowest(seen)))
         validity.arrival_hi = _short(other(seen))
         return arrived
 
@@ -69,9 +68,8 @@ class BatchArrivals:
         deal, total, count = self.dealing[k], int(self.totals[k]), int(self.own.counts[k])
         if kept is None:
             return lambda numbers: numbers - total + count
-        if isinstance(
-            self.windows[k], Rows
-        ):  # also rows of earlier batches are asked for, and dealing by number knows them all
+        # Also rows of earlier batches are asked for, and dealing by number knows them all.
+        if self.windows[k].rows is not None:
             return lambda numbers: deal.below(numbers) - deal.below(total) + count
         before = np.zeros(int(turn.totals[k]) - total + 1, np.int64)
         before[1:][kept] = 1
@@ -81,10 +79,10 @@ class BatchArrivals:
     def _gone(self, k: int, turn: Turn, counts: np.ndarray) -> Gone:
         """What of stream k can never match again once the batch is over."""
         window = self.windows[k]
-        if not isinstance(window, Rows):
+        if window.rows is None:
             return self.own.gone(counts, turn.clock)[k]
         deal = self.dealing[k]
-        gone = deal.below(turn.totals[k] - window.n) - deal.below(turn.totals[k])
+        gone = deal.below(window.lowest(turn.totals[k])) - deal.below(turn.totals[k])
         return int(gone + counts[k]), BOTTOM
 
 

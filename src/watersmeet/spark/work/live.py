@@ -21,7 +21,6 @@ from watersmeet.spark.work.arrivals import BatchArrivals, Turn, keyword_turn, me
 from watersmeet.streams.clock import BOTTOM, time_domain
 from watersmeet.streams.interleave import interleaving
 from watersmeet.streams.payload import Chunks
-from watersmeet.streams.window import Rows
 
 
 @dataclass
@@ -104,7 +103,7 @@ class LiveCore:
         deal = self.dealing[k]
         if deal.cores == 1:
             return None
-        if isinstance(self.bound.spec.windows[k], Rows):
+        if self.bound.spec.windows[k].rows is not None:
             return deal.mine(int(self.arrivals.totals[k]), batch.num_rows)
         return np.flatnonzero(contents(batch) % np.uint64(deal.cores) == deal.core)
 
