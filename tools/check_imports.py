@@ -123,7 +123,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "chaining": (),
         "checks": (),
         "types": ("chaining",),
-        "explain": ("chaining",),
+        "explain": ("chaining", "checks"),
         "join": ("types", "checks"),
     },
 }

@@ -126,7 +126,7 @@ def test_a_damaged_manifest_is_told_once(tmp_path: Path) -> None:
     assert problem.startswith(f"{path} is damaged")
 
 
-def test_every_section_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_extent_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driven(tmp_path, 4, how="left", window=wm.Unbounded())
     named = {
         (core, *run)

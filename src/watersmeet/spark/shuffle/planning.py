@@ -86,12 +86,12 @@ def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Out
 
 def _better(bound: Binding, section: Section, old: Layout, keys: Sequence[Sketch]) -> Layout:
     """Another layout if it is worth it, else the old one."""
-    busy = load(bound, old, keys) * WORTH[1]
+    busy = busiest(bound, old, keys) * WORTH[1]
     equal = sum(weight for sketch in keys for _, weight in sketch) // bound.spec.cores
     if busy <= equal * WORTH[0]:  # no layout could be better by so much
         return old
     best = best_layout(bound, section, keys)
-    return best if busy > load(bound, best, keys) * WORTH[0] else old
+    return best if busy > busiest(bound, best, keys) * WORTH[0] else old
 
 
 def sampled(
@@ -164,7 +164,7 @@ def best_layout(bound: Binding, section: Section, keys: Sequence[Sketch]) -> Lay
             found.append(cut(keys[home], buckets, cores, home))
             buckets //= 2
         found.append(balanced(bound, keys, cores, home))
-    return min(found, key=lambda layout: load(bound, layout, keys))
+    return min(found, key=lambda layout: busiest(bound, layout, keys))
 
 
 def cut(sketch: Sketch, buckets: int, cores: int, home: int = 0) -> Layout:
@@ -224,7 +224,7 @@ def _parts(work: np.ndarray, ends: list[int], cores: int, most: int) -> list[tup
     return found
 
 
-def load(bound: Binding, layout: Layout, keys: Sequence[Sketch]) -> int:
+def busiest(bound: Binding, layout: Layout, keys: Sequence[Sketch]) -> int:
     """Rows that the busiest core would get."""
     assert bound.band is not None
     home, other = keys[layout.home], keys[1 - layout.home]

@@ -172,10 +172,10 @@ def _core(place: StateLocation, base: str, number: int) -> CoreReport:
 
 
 def _damage(place: StateLocation, folder: str, runs: dict[Run, str]) -> Iterator[str]:
-    """What is wrong with the sections that manifests name. Each is read once, a file at a time."""
-    for _, sections in groupby(sorted(runs, key=lambda run: (run.file, run.offset)), lambda run: run.file):
+    """What is wrong with the extents that manifests name. Each is read once, a file at a time."""
+    for _, extents in groupby(sorted(runs, key=lambda run: (run.file, run.offset)), lambda run: run.file):
         reader, told = RunReader(place, folder), set[str]()
-        for run in sections:
+        for run in extents:
             problem = reader.check(run)
             # A run may go while we look; its manifest goes with it.
             if problem is not None and problem not in told and place.size(runs[run]) is not None:

@@ -48,7 +48,7 @@ def collect_garbage(spec: JoinSpec, task: Task, written: Manifest) -> None:
 
 
 def named_runs(streams: list[dict[str, object]]) -> list[Run]:
-    """All sections that a manifest names."""
+    """All extents that a manifest names."""
     found = []
     for stream in streams:
         for data in [*_listed(stream["runs"]), *([stream["flags"]] if stream["flags"] else [])]:

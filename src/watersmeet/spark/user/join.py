@@ -78,14 +78,11 @@ def stream_join(
     schemas = {
         stream: arrow_schema(frame.schema, stream) for stream, frame in zip(streams, frames, strict=True)
     }
-    bound, selected = bound_texts(condition, select, how, streams, schemas)
-    chosen = windows_of(streams, windows)
-    check_options(bound, chosen, schemas, order, index, late, selected)
-    chosen = [handed_on(*stream) for stream in zip(streams, chosen, frames, strict=True)]
-    sent = [
-        travelling(stream, window, schemas[stream], bound, selected, order)
-        for stream, window in zip(streams, chosen, strict=True)
-    ]
+    checked = windows_of(streams, windows)
+    bound = bound_texts(condition, select, how, checked, schemas)
+    check_options(bound, schemas, order, index, late)
+    chosen = [handed_on(stream, checked[stream], dataframes[stream]) for stream in streams]
+    sent = [travelling(schemas[stream], bound.columns[k], order) for k, stream in enumerate(streams)]
     streaming = frames[0].isStreaming
     spec = JoinSpec(
         condition=condition,
@@ -96,7 +93,7 @@ def stream_join(
         select=select,
         order=order,
         index=index,
-        spread=choose_spread(spread, bound, chosen, order, join_type(how).name),
+        spread=choose_spread(spread, bound.condition, chosen, order, join_type(how).name),
         cores=core_count(cores, spark),
         late=late,
         streaming=streaming,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.api.result import Gatherer
-from watersmeet.spark.spec import Binding, Section
+from watersmeet.spark.spec import Binding
 from watersmeet.spark.work.live import BatchResult, LiveCore
 from watersmeet.streams.clock import BOTTOM
 
@@ -29,7 +29,7 @@ def output_schema(bound: Binding) -> pa.Schema:
     return pa.schema(fields)
 
 
-def emitted(bound: Binding, section: Section, result: BatchResult) -> Iterator[pa.RecordBatch]:
+def emitted(bound: Binding, result: BatchResult) -> Iterator[pa.RecordBatch]:
     """Result rows, then late rows."""
     gatherer = Gatherer(bound.spec.streams, bound.spec.schemas, bound.select, "pairs")
     left, right = in_order(*result.matches.columns())

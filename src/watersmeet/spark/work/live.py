@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.codes import Domain
 from watersmeet.errors import DataError
 from watersmeet.index.choose import Habits
 from watersmeet.join.core import JoinCore, Outcome
@@ -18,8 +17,8 @@ from watersmeet.spark.spec import GUEST, Binding
 from watersmeet.spark.state.core_state import CoreState, StoredRows
 from watersmeet.spark.state.runs import Run
 from watersmeet.spark.work.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
-from watersmeet.streams.clock import BOTTOM, time_domain
-from watersmeet.streams.interleave import interleaving
+from watersmeet.streams.clock import BOTTOM
+from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.payload import Chunks
 
 
@@ -133,24 +132,16 @@ class LiveCore:
         column = self.bound.spec.order
         if column is None or self.bound.spec.spread != "counted":
             return None
-        types = [batch.schema.field(column).type for batch in kept]
-        domain = time_domain(*types)
-        assert domain is not None
-        codes = [
-            self._order_codes(domain, stream, batch)
-            for stream, batch in zip(self.core.streams, kept, strict=True)
-        ]
-        return interleaving(column, self.core.streams, [batch.num_rows for batch in kept], codes)
+        streams = self.core.streams
+        codes = order_codes(column, streams, [batch.schema for batch in kept], kept, self._without_place)
+        return interleaving(column, streams, [batch.num_rows for batch in kept], codes)
 
-    def _order_codes(self, domain: Domain, stream: str, batch: pa.RecordBatch) -> np.ndarray:
+    def _without_place(self, stream: str, row: int) -> DataError:
         column = self.bound.spec.order
-        codes, valid = domain.codes(batch.column(batch.schema.get_field_index(column)))
-        if valid is not None:
-            raise DataError(
-                f"order={column!r} must not be null; got null in stream {stream!r}; do: {stream}={stream}.where("
-                f"{f'{column} IS NOT NULL'!r})"
-            )
-        return codes
+        return DataError(
+            f"order={column!r} must not be null; got null in stream {stream!r}; do: {stream}={stream}.where("
+            f"{f'{column} IS NOT NULL'!r})"
+        )
 
     def _turn(self, kept: list[pa.RecordBatch], order: np.ndarray | None, clock: np.ndarray) -> Turn:
         sizes = [batch.num_rows for batch in kept]

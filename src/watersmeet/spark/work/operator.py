@@ -47,18 +47,18 @@ def join(
             mark_empty(spec, now)
         return
     if not spec.streaming:
-        yield from join_once(bound, now, received)
+        yield from join_once(bound, received)
         return
     live, result = advance(bound, now, received)
     yield from metrics_row(live, result)
-    yield from emitted(bound, live.section, result)
+    yield from emitted(bound, result)
 
 
-def join_once(bound: Binding, task: Task, received: Received) -> Iterator[pa.RecordBatch]:
+def join_once(bound: Binding, received: Received) -> Iterator[pa.RecordBatch]:
     """A plain batch: everything comes at once, and then the streams end."""
     live = LiveCore(bound, received.core)
-    yield from emitted(bound, live.section, live.push(received))
-    yield from emitted(bound, live.section, live.finish())
+    yield from emitted(bound, live.push(received))
+    yield from emitted(bound, live.finish())
 
 
 def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, BatchResult]:
