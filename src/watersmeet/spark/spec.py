@@ -24,9 +24,9 @@ class JoinSpec:
     """Everything that the tasks of one ``stream_join`` need to know."""
 
     condition: str
-    streams: tuple[str, str]
-    windows: tuple[Window, Window]
-    schemas: tuple[pa.Schema, pa.Schema] = field(compare=False)  # of the columns that travel
+    streams: tuple[str, ...]
+    windows: tuple[Window, ...]
+    schemas: tuple[pa.Schema, ...] = field(compare=False)  # of the columns that travel
     how: str = "inner"
     select: str = "*"
     order: str | None = None
@@ -70,6 +70,10 @@ class Binding:
         self.condition, self.select, self.axis = bound.condition, bound.select, bound.axis
         self._needed = bound.columns
 
+    @property
+    def stream_numbers(self) -> range:
+        return range(len(self.spec.streams))
+
     @cached_property
     def sections(self) -> tuple[Section, ...]:
         """A full join whose rows are copied needs two: none of its cores could see all partners of both streams' rows."""
@@ -97,10 +101,9 @@ class Binding:
         return spreading_band(self.condition)
 
     @cached_property
-    def columns(self) -> tuple[list[str], list[str]]:
+    def columns(self) -> tuple[list[str], ...]:
         """Of each stream, what is stored: what condition, window and select list need."""
-        left, right = ([*names, GUEST] if self.copies else names for names in self._needed)
-        return left, right
+        return tuple([*names, GUEST] if self.copies else names for names in self._needed)
 
     @property
     def copies(self) -> bool:
@@ -108,13 +111,12 @@ class Binding:
         return self.spec.spread in ("range", "broadcast")
 
     @cached_property
-    def schemas(self) -> tuple[pa.Schema, pa.Schema]:
+    def schemas(self) -> tuple[pa.Schema, ...]:
         """Of blobs, and of the engine."""
-        left, right = (
+        return tuple(
             schema.append(pa.field(GUEST, pa.bool_())) if self.copies else schema
             for schema in self.spec.schemas
         )
-        return left, right
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:

@@ -232,4 +232,4 @@ def dealings(bound: Binding, core: int) -> list[Dealing]:
     section = bound.section(core)
     layout = first_layouts(bound)[core // bound.spec.cores]
     share = Dealing(layout.cores, core - section.first)
-    return [share if layout.deals(section.how, k) else Dealing() for k in (0, 1)]
+    return [share if layout.deals(section.how, k) else Dealing() for k in bound.stream_numbers]

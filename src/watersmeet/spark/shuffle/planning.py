@@ -30,14 +30,14 @@ Sketch = list[tuple[int, int]]  # (key code, weight), ascending
 class Outlook:
     """What a batch leaves for the next one: keys seen, and the layouts to spread by."""
 
-    keys: tuple[Sketch, Sketch]
+    keys: tuple[Sketch, ...]  # by stream
     layouts: tuple[Layout, ...]
     age: int  # batches that the layouts have been in use
 
     @classmethod
     def from_json(cls, keys: list[Any], layouts: list[Any], age: int) -> "Outlook":
-        left, right = ([(code, weight) for code, weight in sketch] for sketch in keys)
-        return cls((left, right), tuple(Layout.from_json(data) for data in layouts), age)
+        sketches = tuple([(code, weight) for code, weight in sketch] for sketch in keys)
+        return cls(sketches, tuple(Layout.from_json(data) for data in layouts), age)
 
     def keys_json(self) -> list[Any]:
         return [list(map(list, sketch)) for sketch in self.keys]
@@ -59,7 +59,7 @@ def layouts_of(bound: Binding, left: Outlook | None) -> tuple[Layout, ...]:
 def outlook_of(bound: Binding, left: Outlook | None) -> Outlook:
     """As the batch before left it. Another number of cores or way of spreading makes new layouts of the same keys."""
     if left is None:
-        return Outlook(([], []), first_layouts(bound), 0)
+        return Outlook(tuple([] for _ in bound.stream_numbers), first_layouts(bound), 0)
     kept, fresh = left.layouts, first_layouts(bound)
     if len(kept) == len(fresh) and all(
         old.kind == new.kind and old.cores == new.cores and (bound.spec.spread == "range" or old == new)
@@ -75,7 +75,7 @@ def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Out
     """After a batch: the keys that it showed, and whether other layouts would pay."""
     if bound.spec.spread != "range" or bound.spec.cores == 1:
         return now
-    keys = (merged(now.keys[0], headers, 0), merged(now.keys[1], headers, 1))
+    keys = tuple(merged(sketch, headers, k) for k, sketch in enumerate(now.keys))
     young = now.age < SETTLED and now.layouts != first_layouts(bound)
     if young or not any(keys):
         return Outlook(keys, now.layouts, now.age + 1)

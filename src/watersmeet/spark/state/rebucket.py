@@ -35,21 +35,21 @@ def rebucketed(
     manifests = list(_all(bound, task, last))
     counted = bound.spec.spread == "counted"
     tables, totals = {}, list(last.counts)
-    for k in (0, 1):
+    for k in bound.stream_numbers:
         sources = _Sources(bound, task, manifests, k, bound.section(core))
         tables[k] = _in_order(list(_shares(bound, outlook, core, k, sources)))
         if counted and not sources.numbered:
             totals[k] = sources.rows
     numbers = {
         **last.numbers,
-        "counts": [tables[k].num_rows for k in (0, 1)],
-        "subwindows": [_borders(tables[k]) for k in (0, 1)],
+        "counts": [table.num_rows for table in tables.values()],
+        "subwindows": [_borders(table) for table in tables.values()],
     }
-    late = [0, 0]
+    late = [0 for _ in tables]
     if core == 0:  # the totals go on in one place
-        late = [sum(manifest.late[k] for manifest in manifests) for k in (0, 1)]
+        late = [sum(manifest.late[k] for manifest in manifests) for k in tables]
     arrived = totals if counted else numbers["counts"]
-    return CoreState(numbers, arrived, last.habits, late, [[], []]), tables
+    return CoreState(numbers, arrived, last.habits, late, [[] for _ in tables]), tables
 
 
 def _all(bound: Binding, task: Task, last: Manifest) -> Iterator[Manifest]:

@@ -104,7 +104,7 @@ def _edges(payload: Payload, start: int, end: int) -> list[int]:
 
 def load(bound: Binding, task: Task, manifest: Manifest) -> tuple[CoreState, dict[int, pa.Table]]:
     """What a manifest describes, and the rows of each stream, with their flags."""
-    tables = {k: stored_table(bound, task, manifest, k) for k in (0, 1)}
+    tables = {k: stored_table(bound, task, manifest, k) for k in bound.stream_numbers}
     kept = (manifest.numbers, manifest.counts, manifest.habits, list(manifest.late), manifest.runs)
     return CoreState(*kept), tables
 

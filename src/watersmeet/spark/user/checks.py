@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FUNCTION = re.compile(r"watersmeet_join<([^>]*)>")
 
 
-def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, str]:
+def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, ...]:
     if len(dataframes) != 2:
         raise OptionError(
             "stream_join must have two DataFrames, each under the name that the condition uses, such as t=trades, q=quotes; got "
@@ -42,8 +42,7 @@ def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, str]
             f"windows= must give a window for each of {', '.join(dataframes)}, such as windows={{'t': Range('1 s', time='ts'), 'q': "
             f"Rows(1000)}}; got {given or 'none'}"
         )
-    left, right = dataframes
-    return left, right
+    return tuple(dataframes)
 
 
 def session_of(frames: list[DataFrame]) -> SparkSession:
@@ -58,7 +57,7 @@ def session_of(frames: list[DataFrame]) -> SparkSession:
     return spark
 
 
-def windows_of(streams: tuple[str, str], windows: Mapping[str, Window]) -> dict[str, Window]:
+def windows_of(streams: Sequence[str], windows: Mapping[str, Window]) -> dict[str, Window]:
     for stream in streams:
         if not isinstance(windows[stream], Window):
             raise OptionError(
@@ -125,7 +124,7 @@ def state_place(state: str | None, spark: SparkSession) -> str:
     return place
 
 
-def join_name(name: str | None, streams: tuple[str, str], frames: list[DataFrame]) -> str:
+def join_name(name: str | None, streams: Sequence[str], frames: list[DataFrame]) -> str:
     """The given name; or the streams' names, with a number if a join of that name already feeds this one."""
     if name is not None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):

@@ -87,8 +87,8 @@ def stream_join(
     spec = JoinSpec(
         condition=condition,
         streams=streams,
-        windows=(chosen[0], chosen[1]),
-        schemas=(sent[0], sent[1]),
+        windows=tuple(chosen),
+        schemas=tuple(sent),
         how=how,
         select=select,
         order=order,

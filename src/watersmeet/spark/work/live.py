@@ -28,7 +28,7 @@ class BatchResult:
 
     matches: Matches
     chunks: Sequence[Chunks | None]  # where the rows of the matches lie
-    late: tuple[pa.RecordBatch, pa.RecordBatch]  # each row once, on the one core that is to report it
+    late: tuple[pa.RecordBatch, ...]  # by stream; each row once, on the one core that is to report it
 
 
 class LiveCore:
@@ -43,21 +43,21 @@ class LiveCore:
         self.arrivals = BatchArrivals(self.core.arrivals, self.dealing)
         self.core.open(bound.schemas, bound.axis)
         self.core.bind(bound.condition, bound.columns)
-        self.runs: list[list[Run]] = [[], []]
-        self.late = [0, 0]
+        self.runs: list[list[Run]] = [[] for _ in spec.streams]
+        self.late = [0] * len(spec.streams)
 
     # ---- a batch ------------------------------------------------------------------------------------------------
 
     def push(self, received: Received) -> BatchResult:
         """Join what was received. The watermark moves when all is done."""
-        clock = self.core.arrivals.moved([received.latest(k) for k in (0, 1)])
+        clock = self.core.arrivals.moved([received.latest(k) for k in self.bound.stream_numbers])
         given = [received.stream(k, schema) for k, schema in enumerate(self.bound.schemas)]
         judged = [self._on_time(k, batch) for k, batch in enumerate(given)]
         kept = [batch for batch, _ in judged]
         turn = self._turn(kept, self._order(kept), clock)
         found = self._join(kept, turn)
-        late = (judged[0][1], judged[1][1])
-        self.late = [self.late[k] + late[k].num_rows for k in (0, 1)]
+        late = tuple(behind for _, behind in judged)
+        self.late = [before + behind.num_rows for before, behind in zip(self.late, late, strict=True)]
         return BatchResult(found.matches, found.chunks, late)
 
     def finish(self) -> BatchResult:
@@ -69,17 +69,16 @@ class LiveCore:
         """Read what was received and forget it: what the way alone costs."""
         for k, schema in enumerate(self.bound.schemas):
             received.stream(k, schema)
-        return BatchResult(Matches(), (None, None), self._nobody())
+        return BatchResult(Matches(), [None] * len(self.runs), self._nobody())
 
-    def _nobody(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        left, right = (pa.RecordBatch.from_pylist([], schema=schema) for schema in self.bound.schemas)
-        return left, right
+    def _nobody(self) -> tuple[pa.RecordBatch, ...]:
+        return tuple(pa.RecordBatch.from_pylist([], schema=schema) for schema in self.bound.schemas)
 
     def _join(self, given: list[pa.RecordBatch], turn: Turn) -> Outcome:
         """Store this core's share of the rows and probe with them; where both streams are dealt out, the others come as visitors."""
         mine = [self._mine(k, batch) for k, batch in enumerate(given)]
         times = [self.core.times(k, batch) for k, batch in enumerate(given)]
-        number = [self.arrivals.numbering(k, turn, mine[k]) for k in (0, 1)]
+        number = [self.arrivals.numbering(k, turn, mine[k]) for k in self.bound.stream_numbers]
         left, right = (self.arrivals.verdict(k, turn, mine[k], times[k], number[1 - k]) for k in (0, 1))
         visiting = []
         for k, (rows, batch) in enumerate(zip(mine, given, strict=True)):

@@ -75,7 +75,7 @@ def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, B
     outlook = outlook_of(bound, None if last is None else last.outlook)
     _check_layout(received, outlook, core)
     check_goes_on(received, last, core)
-    course = course_after(received)
+    course = course_after(received, len(spec.streams))
     there = read_manifest(open_location(spec.state), f"{folder}/{manifest_name(task.batch)}")
     check_same_rows(there, course, spec, task, core)
     live = _take(folder, last, bound) if last is not None and _lies_so(last, outlook, bound) else None
@@ -83,7 +83,8 @@ def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, B
         live = _restored(bound, task, core, last, outlook)
     result = live.push(received) if spec.stores else live.pass_by(received)
     if there is None or not _is_this(there, course, outlook, bound):
-        ahead, stored = next_outlook(bound, outlook, received.headers), [live.stored(k) for k in (0, 1)]
+        ahead = next_outlook(bound, outlook, received.headers)
+        stored = [live.stored(k) for k in bound.stream_numbers]
         manifest = save(bound, task, core, live.state(), stored, outlook, ahead, course)
         live.runs = manifest.runs
         _keep(folder, manifest, live)
