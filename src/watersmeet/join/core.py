@@ -17,8 +17,9 @@ from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
 from watersmeet.index.grid import CellLayout, Grid
 from watersmeet.join.chain import Block, Chain, Probe, SubWindow
+from watersmeet.join.flags import Flags
 from watersmeet.join.matches import Matches
-from watersmeet.join.outer import How, Journal, alone, note_matches, sweep
+from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.plan import Plan, estimate, make_plan
 from watersmeet.join.pool import Pool, Task
 from watersmeet.join.prepare import SLICE, bare_block, make_probe, out_of_sight, prepare_block, slices
@@ -100,7 +101,7 @@ class JoinCore:
         self.replans: Sequence[int] = REPLAN
         # Until both schemas are known the axis of time may change its unit: then the largest times must be coded anew.
         self._latest: list[pa.Array | None] = [None, None]
-        self.journal = Journal()
+        self.flags = [Flags() if self.how.tracks(k) else None for k in (0, 1)]
         self._before: Before | None = None  # how everything stood before a push that is not committed
         self._stale = False  # whether the indexes hold other rows than the sub-windows
 
@@ -134,8 +135,18 @@ class JoinCore:
         assert payload is not None
         return payload
 
+    @property
+    def segments(self) -> list[list[SubWindow]]:
+        return [chain.subwindows for chain in self.chains]
+
+    def reach_flags(self) -> None:
+        """The rows that have come have flags."""
+        for k, flags in enumerate(self.flags):
+            if flags is not None:
+                flags.reach(int(self.arrivals.counts[k]))
+
     def new_chain(self, k: int, checked: int) -> Chain:
-        return Chain(checked, self.arrivals.timed[k], self.how.tracks(k))
+        return Chain(checked, self.arrivals.timed[k])
 
     def _long_enough(self, sub: SubWindow) -> bool:
         """Whether a sub-window covers so much time that the next rows are better off in a new one."""
@@ -176,7 +187,7 @@ class JoinCore:
         return window.rows or max(self.chains[k].rows, 65_536)
 
     def rebuild(self) -> None:
-        """Make the sub-windows anew from the stored rows, keeping their borders and what is known of partners."""
+        """Make the sub-windows anew from the stored rows, keeping their borders."""
         for k in (0, 1):
             payload, old = self.payload[k], self.chains[k]
             chain = self.new_chain(k, 0 if self.plan is None else len(self.plan.checks))
@@ -204,7 +215,6 @@ class JoinCore:
         """From here on everything that changes can be taken back, until ``commit``. What was only learnt of the data stays learnt."""
         left, right = self.payload
         first, second = self.chains
-        self.journal.clear()
         self._before = (
             self.arrivals.counts,
             self.arrivals.clock,
@@ -212,6 +222,7 @@ class JoinCore:
             (first, first.mark(), second, second.mark()),
             (self.plan, self.layout, self._simple, self.replans),
             (self._latest[0], self._latest[1]),
+            None if self.how.name == "inner" else [None if one is None else one.mark() for one in self.flags],
         )
 
     def commit(self) -> None:
@@ -226,7 +237,7 @@ class JoinCore:
         """
         if self._before is None:
             return
-        counts, clock, payloads, (first, first_mark, second, second_mark), plan, latest = self._before
+        counts, clock, payloads, (first, first_mark, second, second_mark), plan, latest, flags = self._before
         self._stale = True
         self.arrivals.stand_at(counts, clock)
         for payload, payload_mark in zip(self.payload, payloads, strict=True):
@@ -235,7 +246,9 @@ class JoinCore:
         first.back_to(first_mark)
         second.back_to(second_mark)
         self.chains = [first, second]
-        self.journal.take_back()
+        for one, flags_mark in zip(self.flags, flags or (), strict=False):
+            if one is not None:
+                one.back_to(flags_mark)
         self.plan, self.layout, self._simple, self.replans = plan
         self._latest = list(latest)
         self._before = None
@@ -351,6 +364,7 @@ class JoinCore:
                 if mine.visitors is not None:
                     self._payload(k).append(mine.visitors.batch)
         self.arrivals.stand_at(admission.counts, admission.clock)
+        self.reach_flags()
         self._learn_sizes(pushed)
         if admission.order is not None:
             self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
@@ -364,7 +378,8 @@ class JoinCore:
         for k, mine in enumerate(pushed):
             if mine is not None:
                 self.note_latest(k, mine.batch, mine.arrived.times)
-        self._settle(outcome.matches, admission.gone)
+        if self.how.name != "inner":
+            outcome.matches = self._settle(outcome.matches, admission.gone)
         self._with_rows(outcome)
         for k, gone in enumerate(admission.gone):
             self._expire(k, gone)
@@ -537,28 +552,19 @@ class JoinCore:
 
     # ---- after the probes ---------------------------------------------------------------------------------------
 
-    def _settle(self, matches: Matches, gone: Sequence[Gone]) -> None:
+    def _settle(self, matches: Matches, gone: Sequence[Gone]) -> Matches:
         """Turn pairs into what the join type asks for."""
-        how = self.how
-        if how.name == "inner":
-            return
-        columns = matches.columns()
-        if how.semi is not None:
-            matches.pairs = [
-                alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi], self.journal))
-            ]
-            return
-        for k in how.unmatched:
-            note_matches(self.chains[k], columns[k], self.journal)
-        if not how.pairs:
-            matches.pairs = []
-        for k in how.unmatched:
-            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k], self.journal)))
+        settled = matched(self.how, matches, self.flags)
+        settled.pairs += unmatched(self.how, self.flags, self.segments, gone)
+        return settled
 
     def _expire(self, k: int, gone: Gone) -> None:
         chain, payload = self.chains[k], self.payload[k]
         if chain.subwindows and chain.expire(*gone) and payload is not None:
             payload.drop_before(chain.first)
+            flags = self.flags[k]
+            if flags is not None:
+                flags.drop_before(chain.first)
 
     def finish(self) -> Outcome:
         """The streams have ended: every row that waits for a partner is emitted, and everything is forgotten."""
@@ -567,8 +573,7 @@ class JoinCore:
         outcome = Outcome(
             Matches(), {}, [None if payload is None else payload.chunks for payload in self.payload]
         )
-        for k in self.how.unmatched:
-            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP, self.journal)))
+        outcome.matches.pairs += unmatched(self.how, self.flags, self.segments, [(TOP, TOP)] * 2)
         for k in (0, 1):
             self.chains[k].expire(TOP, TOP)
             payload = self.payload[k]

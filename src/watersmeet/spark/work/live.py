@@ -164,9 +164,11 @@ class LiveCore:
         return StoredRows(chain.first, int(self.core.arrivals.counts[k]), chain.rows, payload, self._done(k))
 
     def _done(self, k: int) -> np.ndarray | None:
-        if not self.section.how.tracks(k):
+        """Of the rows in sub-windows, which need no more attention; None: nobody asks."""
+        mine = self.core.flags[k]
+        if mine is None:
             return None
-        flags = [sub.done[: sub.count] for sub in self.core.chains[k].subwindows if sub.done is not None]
+        flags = [mine.between(sub.base, sub.end) for sub in self.core.chains[k].subwindows]
         return np.concatenate(flags) if flags else np.empty(0, np.bool_)
 
     @classmethod
