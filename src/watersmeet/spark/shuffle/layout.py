@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.codes import common_domain, mix
+from watersmeet.join.outer import How
 from watersmeet.spark.spec import GUEST, Binding
 
 
@@ -40,6 +41,10 @@ class Layout:
     def copies(self) -> bool:
         """Whether rows are copied, and stored rows say which are copies."""
         return self.kind == "buckets"
+
+    def deals(self, how: How, k: int) -> bool:
+        """Whether every core gets all rows of stream k and keeps a share of them."""
+        return self.kind == "counted" and (how.name == "inner" or k == self.home)
 
     def to_json(self) -> list[Any]:
         groups = [list(group) for group in self.groups]
@@ -96,9 +101,9 @@ class Router:
         if layout.kind == "counted":
             yield from ((core, None, None) for core in range(layout.cores))
         elif layout.kind == "hash":
-            yield from dealt(self.hash_cores(k, batch, layout.cores), layout.cores)
+            yield from by_core(self.hash_cores(k, batch, layout.cores), layout.cores)
         elif k == layout.home:
-            yield from dealt(self.home_cores(k, batch, layout), layout.cores)
+            yield from by_core(self.home_cores(k, batch, layout), layout.cores)
         else:
             yield from self._copies(k, batch, layout)
 
@@ -169,7 +174,7 @@ def touching(
     ]
 
 
-def dealt(cores: np.ndarray, count: int) -> Iterator[Share]:
+def by_core(cores: np.ndarray, count: int) -> Iterator[Share]:
     """Rows by core, each core's in their order."""
     if count == 1:
         yield 0, None, None
@@ -220,3 +225,11 @@ class Dealing:
     def mine(self, first: int, count: int) -> np.ndarray:
         """Positions of this core's rows among ``count`` rows from number ``first`` on."""
         return np.arange((self.core - first) % self.cores, count, self.cores)
+
+
+def dealings(bound: Binding, core: int) -> list[Dealing]:
+    """How a core numbers what it keeps of each stream: its share where cores deal, else all that it gets."""
+    section = bound.section(core)
+    layout = first_layouts(bound)[core // bound.spec.cores]
+    share = Dealing(layout.cores, core - section.first)
+    return [share if layout.deals(section.how, k) else Dealing() for k in bound.stream_numbers]

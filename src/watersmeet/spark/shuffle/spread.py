@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from watersmeet.errors import OptionError
-from watersmeet.spark.spec import counted, spreading_band
+from watersmeet.spark.spec import spreading_band
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.window import Window
 
@@ -43,7 +43,7 @@ def choose_spread(
 
 def one_order(windows: Sequence[Window], order: str | None) -> str | None:
     """Why a join depends on the order of all rows of a batch; None if it does not."""
-    if counted(list(windows)):
+    if any(window.rows is not None for window in windows):
         return "a Rows window, which is counted over all cores"
     timed = [window.timed for window in windows]
     if order is not None and timed[0] != timed[1]:

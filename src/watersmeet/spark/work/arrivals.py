@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watersmeet.kernels.arrival import judge
-from watersmeet.spark.layout import Dealing
+from watersmeet.spark.shuffle.layout import Dealing
 from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone
 from watersmeet.streams.clock import BOTTOM
 
@@ -40,13 +40,14 @@ class BatchArrivals:
 
     def __init__(self, arrivals: Arrivals, dealing: Sequence[Dealing]) -> None:
         self.own, self.windows, self.dealing = arrivals, arrivals.windows, tuple(dealing)
-        self.totals = np.zeros(2, np.int64)
+        self.totals = np.zeros(len(self.windows), np.int64)
 
-    def admission(self, turn: Turn, arrived: tuple[Arrived, Arrived], stored: Sequence[int]) -> Admission:
+    def admission(self, turn: Turn, arrived: tuple[Arrived, ...], stored: Sequence[int]) -> Admission:
         """The batch as the core takes it. ``stored``: how many rows of each stream stay on this core."""
         counts = self.own.counts + np.array(stored, np.int64)
-        gone = tuple(self._gone(k, turn, counts) for k in (0, 1))
-        return Admission(arrived, counts, turn.clock, gone, turn.order, (0, 1))
+        streams = tuple(range(len(self.windows)))
+        gone = tuple(self._gone(k, turn, counts) for k in streams)
+        return Admission(arrived, counts, turn.clock, gone, turn.order, streams)
 
     def verdict(
         self, k: int, turn: Turn, rows: np.ndarray | None, times: np.ndarray | None, other: Numbering

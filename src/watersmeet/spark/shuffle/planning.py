@@ -8,15 +8,15 @@ whole numbers: no two machines can come to different borders.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.spark.layout import Layout, first_layouts, touching
-from watersmeet.spark.manifests import Manifest
+from watersmeet.spark.shuffle.layout import Layout, first_layouts, touching
+from watersmeet.spark.shuffle.wire import Header
 from watersmeet.spark.spec import Binding, JoinSpec, Section, binding
 from watersmeet.spark.task import Task, current_task
-from watersmeet.spark.wire import Header
 
 POINTS = 64  # keys that a map partition sends, for each share of rows that it packs
 SKETCH = 512  # keys that are remembered of a stream
@@ -30,43 +30,52 @@ Sketch = list[tuple[int, int]]  # (key code, weight), ascending
 class Outlook:
     """What a batch leaves for the next one: keys seen, and the layouts to spread by."""
 
-    keys: tuple[Sketch, Sketch]
+    keys: tuple[Sketch, ...]  # by stream
     layouts: tuple[Layout, ...]
     age: int  # batches that the layouts have been in use
 
+    @classmethod
+    def from_json(cls, keys: list[Any], layouts: list[Any], age: int) -> "Outlook":
+        sketches = tuple([(code, weight) for code, weight in sketch] for sketch in keys)
+        return cls(sketches, tuple(Layout.from_json(data) for data in layouts), age)
 
-def layouts_of(bound: Binding, last: Manifest | None) -> tuple[Layout, ...]:
-    """The layouts that the rows of the batch after ``last`` are spread by."""
+    def keys_json(self) -> list[Any]:
+        return [list(map(list, sketch)) for sketch in self.keys]
+
+    def layouts_json(self) -> list[Any]:
+        return [layout.to_json() for layout in self.layouts]
+
+
+def layouts_of(bound: Binding, left: Outlook | None) -> tuple[Layout, ...]:
+    """The layouts that the rows of a batch are spread by; ``left``: by the batch before, if there was one."""
     spec = bound.spec
     if spec.layouts:
         return spec.layouts
-    if spec.spread != "range" or spec.cores == 1 or last is None:
+    if spec.spread != "range" or spec.cores == 1 or left is None:
         return first_layouts(bound)
-    return outlook_of(bound, last).layouts
+    return outlook_of(bound, left).layouts
 
 
-def outlook_of(bound: Binding, last: Manifest | None) -> Outlook:
-    """From the last batch's manifest. Another number of cores or way of spreading makes new layouts of the same keys."""
-    if last is None:
-        return Outlook(([], []), first_layouts(bound), 0)
-    left, right = ([(code, weight) for code, weight in sketch] for sketch in last.keys)
-    kept = tuple(Layout.from_json(data) for data in last.next_layouts)
-    fresh = first_layouts(bound)
+def outlook_of(bound: Binding, left: Outlook | None) -> Outlook:
+    """As the batch before left it. Another number of cores or way of spreading makes new layouts of the same keys."""
+    if left is None:
+        return Outlook(tuple([] for _ in bound.stream_numbers), first_layouts(bound), 0)
+    kept, fresh = left.layouts, first_layouts(bound)
     if len(kept) == len(fresh) and all(
         old.kind == new.kind and old.cores == new.cores and (bound.spec.spread == "range" or old == new)
         for old, new in zip(kept, fresh, strict=True)
     ):
-        return Outlook((left, right), kept, last.age)
+        return left
     if bound.spec.spread == "range":
-        fresh = tuple(best_layout(bound, section, (left, right)) for section in bound.sections)
-    return Outlook((left, right), fresh, 0)
+        fresh = tuple(best_layout(bound, section, left.keys) for section in bound.sections)
+    return Outlook(left.keys, fresh, 0)
 
 
 def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Outlook:
     """After a batch: the keys that it showed, and whether other layouts would pay."""
     if bound.spec.spread != "range" or bound.spec.cores == 1:
         return now
-    keys = (merged(now.keys[0], headers, 0), merged(now.keys[1], headers, 1))
+    keys = tuple(merged(sketch, headers, k) for k, sketch in enumerate(now.keys))
     young = now.age < SETTLED and now.layouts != first_layouts(bound)
     if young or not any(keys):
         return Outlook(keys, now.layouts, now.age + 1)
@@ -77,12 +86,12 @@ def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Out
 
 def _better(bound: Binding, section: Section, old: Layout, keys: Sequence[Sketch]) -> Layout:
     """Another layout if it is worth it, else the old one."""
-    busy = load(bound, old, keys) * WORTH[1]
+    busy = busiest(bound, old, keys) * WORTH[1]
     equal = sum(weight for sketch in keys for _, weight in sketch) // bound.spec.cores
     if busy <= equal * WORTH[0]:  # no layout could be better by so much
         return old
     best = best_layout(bound, section, keys)
-    return best if busy > load(bound, best, keys) * WORTH[0] else old
+    return best if busy > busiest(bound, best, keys) * WORTH[0] else old
 
 
 def sampled(
@@ -155,7 +164,7 @@ def best_layout(bound: Binding, section: Section, keys: Sequence[Sketch]) -> Lay
             found.append(cut(keys[home], buckets, cores, home))
             buckets //= 2
         found.append(balanced(bound, keys, cores, home))
-    return min(found, key=lambda layout: load(bound, layout, keys))
+    return min(found, key=lambda layout: busiest(bound, layout, keys))
 
 
 def cut(sketch: Sketch, buckets: int, cores: int, home: int = 0) -> Layout:
@@ -215,7 +224,7 @@ def _parts(work: np.ndarray, ends: list[int], cores: int, most: int) -> list[tup
     return found
 
 
-def load(bound: Binding, layout: Layout, keys: Sequence[Sketch]) -> int:
+def busiest(bound: Binding, layout: Layout, keys: Sequence[Sketch]) -> int:
     """Rows that the busiest core would get."""
     assert bound.band is not None
     home, other = keys[layout.home], keys[1 - layout.home]

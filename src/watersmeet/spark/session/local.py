@@ -16,7 +16,7 @@ from pyspark import __version__ as spark_version
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import OptionError
-from watersmeet.spark.java import use_java
+from watersmeet.spark.session.java import use_java
 
 OLDEST_SPARK = (4, 2)  # repartitionById (4.1), latestOffset(start, limit) of sources (4.2)
 ARROW_ROWS = (

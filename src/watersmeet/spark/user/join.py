@@ -9,8 +9,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from watersmeet.join.outer import join_type
-from watersmeet.spark.chaining import handed_on
-from watersmeet.spark.checks import (
+from watersmeet.spark.session.worker import task_is_over
+from watersmeet.spark.shuffle.layout import Layout
+from watersmeet.spark.shuffle.planning import batch_layouts, sampled
+from watersmeet.spark.shuffle.spread import choose_spread
+from watersmeet.spark.shuffle.wire import SPARK_SCHEMA
+from watersmeet.spark.spec import Binding, JoinSpec
+from watersmeet.spark.user.chaining import handed_on
+from watersmeet.spark.user.checks import (
     bound_texts,
     check_options,
     core_count,
@@ -21,16 +27,10 @@ from watersmeet.spark.checks import (
     travelling,
     windows_of,
 )
-from watersmeet.spark.emit import METRICS
-from watersmeet.spark.layout import Layout
-from watersmeet.spark.operator import join
-from watersmeet.spark.pack import pack
-from watersmeet.spark.planning import batch_layouts, sampled
-from watersmeet.spark.spec import Binding, JoinSpec
-from watersmeet.spark.spread import choose_spread
-from watersmeet.spark.types import arrow_schema, output_type
-from watersmeet.spark.wire import SPARK_SCHEMA
-from watersmeet.spark.worker import task_is_over
+from watersmeet.spark.user.types import arrow_schema, output_type
+from watersmeet.spark.work.emit import METRICS
+from watersmeet.spark.work.operator import join
+from watersmeet.spark.work.pack import pack
 from watersmeet.streams.window import Window
 
 
@@ -78,25 +78,22 @@ def stream_join(
     schemas = {
         stream: arrow_schema(frame.schema, stream) for stream, frame in zip(streams, frames, strict=True)
     }
-    bound, selected = bound_texts(condition, select, how, streams, schemas)
-    chosen = windows_of(streams, windows)
-    check_options(bound, chosen, schemas, order, index, late, selected)
-    chosen = [handed_on(*stream) for stream in zip(streams, chosen, frames, strict=True)]
-    sent = [
-        travelling(stream, window, schemas[stream], bound, selected, order)
-        for stream, window in zip(streams, chosen, strict=True)
-    ]
+    checked = windows_of(streams, windows)
+    bound = bound_texts(condition, select, how, checked, schemas)
+    check_options(bound, schemas, order, index, late)
+    chosen = [handed_on(stream, checked[stream], dataframes[stream]) for stream in streams]
+    sent = [travelling(schemas[stream], bound.columns[k], order) for k, stream in enumerate(streams)]
     streaming = frames[0].isStreaming
     spec = JoinSpec(
         condition=condition,
         streams=streams,
-        windows=(chosen[0], chosen[1]),
-        schemas=(sent[0], sent[1]),
+        windows=tuple(chosen),
+        schemas=tuple(sent),
         how=how,
         select=select,
         order=order,
         index=index,
-        spread=choose_spread(spread, bound, chosen, order, join_type(how).name),
+        spread=choose_spread(spread, bound.condition, chosen, order, join_type(how).name),
         cores=core_count(cores, spark),
         late=late,
         streaming=streaming,

@@ -6,6 +6,7 @@ read in the order of (stream, map partition, number), whichever shuffle block ca
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ SCHEMA = pa.schema(
 SPARK_SCHEMA = "core int, stream int, part int, number int, blob binary"
 MOST = 1 << 26  # bytes of blobs a batch
 HEADER = -1  # in the place of a blob's number
+BEGIN = ""  # the course of a query that has taken in nothing
 
 Record = tuple[int, int, int, int, Any]  # core, stream, part, number, blob
 
@@ -44,7 +46,7 @@ class Header:
     keys: tuple[int, ...] = ()  # a few keys of its rows, evenly spaced in their order
     layout: str = ""  # by which rows were spread
     content: int = 0  # a sum over its rows
-    course: str = ""  # of the query before this batch, as core 0 has it
+    course: str = BEGIN  # of the query before this batch, as core 0 has it
 
     def blob(self) -> bytes:
         said = [self.blobs, self.rows, self.latest, self.keys, self.layout, self.content, self.course]
@@ -76,7 +78,9 @@ class Received:
 
     core: int
     headers: list[Header] = field(default_factory=list)
-    blobs: list[dict[tuple[int, int], pa.Buffer]] = field(default_factory=lambda: [{}, {}])
+    blobs: dict[int, dict[tuple[int, int], pa.Buffer]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )  # by stream
 
     def stream(self, k: int, schema: pa.Schema) -> pa.RecordBatch:
         """All rows of a stream, in arrival order."""
@@ -94,7 +98,7 @@ class Received:
         return max(found, default=None)
 
     def bytes(self) -> int:
-        return sum(blob.size for blobs in self.blobs for blob in blobs.values())
+        return sum(blob.size for blobs in self.blobs.values() for blob in blobs.values())
 
 
 def receive(batches: Iterable[pa.RecordBatch], partition: int) -> Received:
@@ -132,8 +136,8 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
 
 def _check(found: Received, core: int) -> None:
     got: dict[tuple[int, int], int] = {}
-    for stream in (0, 1):
-        for part, _ in found.blobs[stream]:
+    for stream, blobs in found.blobs.items():
+        for part, _ in blobs:
             got[stream, part] = got.get((stream, part), 0) + 1
     sent = {(header.stream, header.part): header.blobs for header in found.headers}
     for place in sorted(got.keys() | sent.keys()):

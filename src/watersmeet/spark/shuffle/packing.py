@@ -1,63 +1,51 @@
-"""Before the shuffle: the rows of one stream's partition, as blobs for the cores that need them.
+"""The rows of one stream's map partition, as blobs for the cores that need them.
 
 Every core also gets a header, whether it gets rows or not: so it knows what was sent, and all cores move one watermark.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.spark.course import BEGIN, content_sum
-from watersmeet.spark.layout import Router, digest
-from watersmeet.spark.manifests import find_manifest
-from watersmeet.spark.planning import key_points, layouts_of
-from watersmeet.spark.spec import GUEST, Binding, JoinSpec, binding
-from watersmeet.spark.task import Task, current_task
-from watersmeet.spark.wire import HEADER, Header, Record, records
+from watersmeet.spark.shuffle.layout import Layout, Router, contents, digest
+from watersmeet.spark.shuffle.planning import key_points
+from watersmeet.spark.shuffle.wire import HEADER, Header, Record, records
+from watersmeet.spark.spec import GUEST, Binding
 from watersmeet.streams.batch import one_batch
 from watersmeet.streams.clock import BOTTOM
 
 ROWS, BYTES = 1 << 18, 1 << 25  # gathered before they are split: small blobs cost as much as large ones
 
 
-def pack(
-    spec: JoinSpec,
-    k: int,
-    batches: Iterable[pa.RecordBatch],
-    task: Callable[[], Task] = current_task,
-) -> Iterator[pa.RecordBatch]:
-    """Stream k's rows of one map partition -> records for the shuffle."""
-    bound, now = binding(spec), task()
-    packer = Packer(bound, k, now)
-    gathered: list[pa.RecordBatch] = []
-    for batch in batches:
-        gathered.append(batch)
-        if sum(b.num_rows for b in gathered) >= ROWS or sum(b.nbytes for b in gathered) >= BYTES:
-            yield from records(packer.blobs(gathered))
-            gathered = []
-    if any(batch.num_rows for batch in gathered):
-        yield from records(packer.blobs(gathered))
-    yield from records(packer.headers())
-
-
 class Packer:
     """Splits batches, and keeps count of what went where."""
 
-    def __init__(self, bound: Binding, k: int, task: Task) -> None:
-        self.bound, self.k, self.task = bound, k, task
+    def __init__(
+        self, bound: Binding, k: int, partition: int, layouts: tuple[Layout, ...], course: str
+    ) -> None:
+        self.bound, self.k, self.partition = bound, k, partition
+        self.layouts, self.course = layouts, course
         self.schema = bound.spec.schemas[k]
-        # All tasks of a batch look at the same manifest, so all see the same.
-        last = find_manifest(bound.spec, task, 0, bound.tasks) if bound.spec.streaming else None
-        self.course = BEGIN if last is None else last.course
-        self.layouts = layouts_of(bound, last)
-        self.router = Router(bound, self.layouts)
+        self.router = Router(bound, layouts)
         self.sent = [0] * bound.tasks
         self.rows = 0
         self.latest: int | None = None
         self.keys: list[int] = []
         self.content = 0
+
+    def records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Everything that the partition sends: the batches as blobs, then the headers."""
+        gathered: list[pa.RecordBatch] = []
+        for batch in batches:
+            gathered.append(batch)
+            if sum(b.num_rows for b in gathered) >= ROWS or sum(b.nbytes for b in gathered) >= BYTES:
+                yield from records(self.blobs(gathered))
+                gathered = []
+        if any(batch.num_rows for batch in gathered):
+            yield from records(self.blobs(gathered))
+        yield from records(self.headers())
 
     def blobs(self, gathered: list[pa.RecordBatch]) -> list[Record]:
         batch = one_batch(pa.Table.from_batches(gathered).select(self.schema.names).cast(self.schema))
@@ -72,7 +60,7 @@ class Packer:
                 blob = whole
             else:
                 blob = self._blob(batch.take(pa.array(rows)), copies)
-            found.append((core, self.k, self.task.partition, self.sent[core], blob))
+            found.append((core, self.k, self.partition, self.sent[core], blob))
             self.sent[core] += 1
         return found
 
@@ -113,7 +101,11 @@ class Packer:
     def headers(self) -> list[Record]:
         keys, layout = tuple(self.keys), digest(self.layouts)
         said = (self.rows, self.latest, keys, layout, self.content % 2**64, self.course)
-        headers = [Header(self.k, self.task.partition, sent, *said) for sent in self.sent]
-        return [
-            (core, self.k, self.task.partition, HEADER, header.blob()) for core, header in enumerate(headers)
-        ]
+        headers = [Header(self.k, self.partition, sent, *said) for sent in self.sent]
+        return [(core, self.k, self.partition, HEADER, header.blob()) for core, header in enumerate(headers)]
+
+
+def content_sum(bound: Binding, k: int, batch: pa.RecordBatch) -> int:
+    """A sum over the rows of stream k that no order changes: over all that condition and window look at."""
+    used = list(bound.fingerprint["types"][bound.spec.streams[k]])
+    return int(contents(batch.select(used)).sum(dtype=np.uint64)) if used else 0

@@ -3,10 +3,10 @@
 from typing import Any
 
 from watersmeet.errors import OptionError
-from watersmeet.join.plan import make_plan
-from watersmeet.spark.chaining import result_times
+from watersmeet.spark.shuffle.spread import one_order
 from watersmeet.spark.spec import Binding
-from watersmeet.spark.spread import one_order
+from watersmeet.spark.user.chaining import result_times
+from watersmeet.spark.user.checks import trial_plan
 
 _WAYS = {
     "hash": "hash: a row goes to the one core that its key names",
@@ -24,7 +24,7 @@ def explain(joined: Any) -> str:
             f"explain() must get what stream_join returned, before anything else is done with it; got {type(joined).__name__}"
         )
     spec = bound.spec
-    plan = make_plan(bound.condition, spec.index, {}, 65_536)
+    plan = trial_plan(bound.condition, spec.index)
     lines = [
         f"stream_join {bound.how.name} of {' and '.join(spec.streams)}, {bound.tasks} core(s), name {spec.name}",
         f"  condition  {spec.condition}",

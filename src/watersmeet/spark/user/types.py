@@ -8,9 +8,9 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from watersmeet.errors import SchemaError
-from watersmeet.spark.chaining import metadata
-from watersmeet.spark.emit import METRICS
 from watersmeet.spark.spec import Binding
+from watersmeet.spark.user.chaining import metadata
+from watersmeet.spark.work.emit import METRICS
 from watersmeet.sql.tree import Column
 
 

@@ -1,7 +1,7 @@
-"""Run files: rows of a core, written once. One file a batch and core; a section a stream, with a checksum each.
+"""Run files: rows of a core, written once. One file a batch and core; an extent a stream, with a checksum each.
 
 The file's name starts with the batch that wrote it and ends in a fresh id: a task that is tried again writes another file, and whichever
-manifest names it decides. A section that is missing or damaged is refused by name.
+manifest names it decides. An extent that is missing or damaged is refused by name.
 """
 
 import uuid
@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.spark.state_location import StateLocation
+from watersmeet.spark.state.location import StateLocation
 
 ALIGNED = 64  # bytes
 
 
 @dataclass(frozen=True)
 class Run:
-    """Rows of one stream with consecutive arrival numbers (of this core), in a section of a file."""
+    """Rows of one stream with consecutive arrival numbers (of this core), in an extent of a file."""
 
     file: str
     offset: int
@@ -38,7 +38,7 @@ class Run:
 
 
 class RunWriter:
-    """Gathers the sections of a file, and writes them together."""
+    """Gathers the extents of a file, and writes them together."""
 
     def __init__(self, batch: int) -> None:
         self.file = f"{batch:012d}-{uuid.uuid4().hex}.run"
@@ -67,30 +67,30 @@ class RunWriter:
 
 
 class RunReader:
-    """Reads sections; each file is opened once."""
+    """Reads extents; each file is opened once."""
 
     def __init__(self, place: StateLocation, folder: str) -> None:
         self.place, self.folder = place, folder
         self._files: dict[str, pa.Buffer] = {}
 
     def rows(self, run: Run) -> pa.Table:
-        source = pa.BufferReader(self._section(run))
+        source = pa.BufferReader(self._extent(run))
         schema = pa.ipc.read_schema(source)
         return pa.Table.from_batches([pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)])
 
     def flags(self, run: Run) -> np.ndarray:
-        packed = np.frombuffer(self._section(run), np.uint8)
+        packed = np.frombuffer(self._extent(run), np.uint8)
         return np.unpackbits(packed, count=run.rows).astype(np.bool_)
 
     def check(self, run: Run) -> str | None:
-        """What is wrong with a section; None: nothing."""
+        """What is wrong with an extent; None: nothing."""
         try:
-            self._section(run)
+            self._extent(run)
         except StateError as error:
             return str(error)
         return None
 
-    def _section(self, run: Run) -> pa.Buffer:
+    def _extent(self, run: Run) -> pa.Buffer:
         path = f"{self.folder}/{run.file}"
         data = self._files.get(run.file)
         if data is None:
@@ -102,14 +102,14 @@ class RunReader:
             raise StateError(
                 f"{path} is damaged: it must have at least {run.offset + run.bytes} bytes; got {data.size}; {_REMEDY}"
             )
-        section = data.slice(run.offset, run.bytes)
-        found = zlib.crc32(section)
+        extent = data.slice(run.offset, run.bytes)
+        found = zlib.crc32(extent)
         if found != run.checksum:
             raise StateError(
                 f"{path} is damaged: bytes {run.offset} to {run.offset + run.bytes} must have checksum {run.checksum:08x}; got "
                 f"{found:08x}; {_REMEDY}"
             )
-        return section
+        return extent
 
 
 _REMEDY = "do: restore it from a copy, or start with a new checkpoint, from which the join begins anew"

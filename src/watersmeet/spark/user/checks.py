@@ -2,30 +2,28 @@
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import OptionError
-from watersmeet.join.outer import How, join_type
-from watersmeet.join.plan import INDEXES, make_plan
-from watersmeet.spark.session import check_session
-from watersmeet.spark.spec import stored_columns
-from watersmeet.spark.state_location import absolute, open_location
-from watersmeet.sql.condition import BoundCondition, Condition
-from watersmeet.sql.select import BoundSelect, Select
-from watersmeet.streams.clock import TimeAxis, time_domain
+from watersmeet.join.binding import BoundTexts, Texts
+from watersmeet.join.outer import join_type
+from watersmeet.join.plan import INDEXES, Plan, make_plan
+from watersmeet.spark.session.local import check_session
+from watersmeet.spark.state.location import CHECKPOINT, FOLDER, absolute, open_location
+from watersmeet.sql.condition import BoundCondition
+from watersmeet.streams.interleave import order_domain
 from watersmeet.streams.window import Window
 
-CHECKPOINT = "spark.sql.streaming.checkpointLocation"
-FOLDER = "_watersmeet"  # in the session's checkpoint location, beside the checkpoints of its queries
+TRIAL_ROWS = 65_536  # of a sub-window: what a plan is tried with before a row has come
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FUNCTION = re.compile(r"watersmeet_join<([^>]*)>")
 
 
-def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, str]:
+def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, ...]:
     if len(dataframes) != 2:
         raise OptionError(
             "stream_join must have two DataFrames, each under the name that the condition uses, such as t=trades, q=quotes; got "
@@ -44,8 +42,7 @@ def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, str]
             f"windows= must give a window for each of {', '.join(dataframes)}, such as windows={{'t': Range('1 s', time='ts'), 'q': "
             f"Rows(1000)}}; got {given or 'none'}"
         )
-    left, right = dataframes
-    return left, right
+    return tuple(dataframes)
 
 
 def session_of(frames: list[DataFrame]) -> SparkSession:
@@ -60,72 +57,47 @@ def session_of(frames: list[DataFrame]) -> SparkSession:
     return spark
 
 
-def bound_texts(
-    condition: str, select: str, how: str, streams: tuple[str, str], schemas: dict[str, pa.Schema]
-) -> tuple[BoundCondition, BoundSelect]:
-    for what, text in (("the condition", condition), ("select=", select)):
-        if not isinstance(text, str):
-            raise OptionError(f"{what} must be SQL text; got {text!r}")
-    kind: How = join_type(how)
-    kept = list(streams) if kind.one_sided is None else [streams[kind.one_sided]]
-    return Condition(condition).bind(schemas), Select(select).bind(schemas, kept)
-
-
-def windows_of(streams: tuple[str, str], windows: Mapping[str, Window]) -> list[Window]:
+def windows_of(streams: Sequence[str], windows: Mapping[str, Window]) -> dict[str, Window]:
     for stream in streams:
         if not isinstance(windows[stream], Window):
             raise OptionError(
                 f"the window of stream {stream!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {windows[stream]!r}"
             )
-    return [windows[stream] for stream in streams]
+    return {stream: windows[stream] for stream in streams}
+
+
+def bound_texts(
+    condition: str, select: str, how: str, windows: Mapping[str, Window], schemas: Mapping[str, pa.Schema]
+) -> BoundTexts:
+    for what, text in (("the condition", condition), ("select=", select)):
+        if not isinstance(text, str):
+            raise OptionError(f"{what} must be SQL text; got {text!r}")
+    return Texts(windows, condition, select, join_type(how)).bind_for_good(list(schemas.values()))
 
 
 def check_options(
-    bound: BoundCondition,
-    windows: list[Window],
-    schemas: dict[str, pa.Schema],
-    order: str | None,
-    index: str,
-    late: str | None,
-    select: BoundSelect,
+    bound: BoundTexts, schemas: Mapping[str, pa.Schema], order: str | None, index: str, late: str | None
 ) -> None:
-    if any(window.timed for window in windows):
-        TimeAxis(list(schemas), windows, list(schemas.values()))
     if index not in INDEXES:
         raise OptionError(f"index= must be one of {', '.join(INDEXES)}; got {index!r}")
-    make_plan(bound, index, {}, 65_536)
-    if late is not None and (not isinstance(late, str) or late in select.schema.names):
+    trial_plan(bound.condition, index)
+    names = bound.select.schema.names
+    if late is not None and (not isinstance(late, str) or late in names):
         raise OptionError(
-            f"late= must be a new column's name; got {late!r} beside the columns {', '.join(select.schema.names)}"
+            f"late= must be a new column's name; got {late!r} beside the columns {', '.join(names)}"
         )
     if order is not None:
-        _check_order(order, schemas)
+        order_domain(order, list(schemas), list(schemas.values()), "a time column")
 
 
-def _check_order(order: str, schemas: dict[str, pa.Schema]) -> None:
-    for stream, schema in schemas.items():
-        if not isinstance(order, str) or order not in schema.names:
-            raise OptionError(
-                f"order= must be a time column of both streams; got {order!r}, which stream {stream!r} does not have: its columns are "
-                f"{', '.join(schema.names)}"
-            )
-    types = [schema.field(order).type for schema in schemas.values()]
-    if time_domain(*types) is None:
-        raise OptionError(
-            f"order={order!r} must have comparable types in both streams; got {types[0]} and {types[1]}"
-        )
+def trial_plan(condition: BoundCondition, index: str) -> Plan:
+    """The plan of a core that knows nothing of its rows yet."""
+    return make_plan(condition, index, {}, TRIAL_ROWS)
 
 
-def travelling(
-    stream: str,
-    window: Window,
-    schema: pa.Schema,
-    condition: BoundCondition,
-    select: BoundSelect,
-    order: str | None,
-) -> pa.Schema:
-    names = {*stored_columns(stream, window, schema, condition, select), *([order] if order else [])}
-    return pa.schema([field for field in schema if field.name in names])
+def travelling(schema: pa.Schema, stored: Sequence[str], order: str | None) -> pa.Schema:
+    """What of a stream goes through the shuffle: what is stored, and what says when a row comes."""
+    return pa.schema([field for field in schema if field.name in stored or field.name == order])
 
 
 def core_count(cores: int | None, spark: SparkSession) -> int:
@@ -152,7 +124,7 @@ def state_place(state: str | None, spark: SparkSession) -> str:
     return place
 
 
-def join_name(name: str | None, streams: tuple[str, str], frames: list[DataFrame]) -> str:
+def join_name(name: str | None, streams: Sequence[str], frames: list[DataFrame]) -> str:
     """The given name; or the streams' names, with a number if a join of that name already feeds this one."""
     if name is not None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):

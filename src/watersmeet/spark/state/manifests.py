@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from watersmeet.errors import StateError
+from watersmeet.spark.shuffle.planning import Outlook
 from watersmeet.spark.spec import JoinSpec, differences
-from watersmeet.spark.state_location import StateLocation, open_location
+from watersmeet.spark.state.location import StateLocation, open_location
+from watersmeet.spark.state.runs import Run
 from watersmeet.spark.task import Task
 
 FORMAT = 2
@@ -43,6 +45,16 @@ class Manifest:
     late: list[int]  # rows of each stream that this core has refused as late, in all
     watermark: str | None  # for people
     id: str = field(default="", compare=False)  # its checksum: caches go by it
+
+    @property
+    def outlook(self) -> Outlook:
+        """What the batch has left for the next one."""
+        return Outlook.from_json(self.keys, self.next_layouts, self.age)
+
+    @property
+    def runs(self) -> list[list[Run]]:
+        """Of each stream, where its rows lie."""
+        return [[Run(*data) for data in stream["runs"]] for stream in self.streams]
 
 
 def operator_folder(spec: JoinSpec, task: Task) -> str:

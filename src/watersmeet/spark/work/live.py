@@ -2,35 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.codes import Domain
 from watersmeet.errors import DataError
 from watersmeet.index.choose import Habits
-from watersmeet.join.core import JoinCore
-from watersmeet.join.core import Outcome as CoreOutcome
+from watersmeet.join.core import JoinCore, Outcome
 from watersmeet.join.matches import Matches
-from watersmeet.join.snapshot import DONE, restore, snapshot
-from watersmeet.spark.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
-from watersmeet.spark.layout import Dealing, contents
-from watersmeet.spark.runs import Run
+from watersmeet.join.snapshot import restore, snapshot
+from watersmeet.spark.shuffle.layout import contents, dealings
+from watersmeet.spark.shuffle.wire import Received
 from watersmeet.spark.spec import GUEST, Binding
-from watersmeet.spark.wire import Received
-from watersmeet.streams.clock import BOTTOM, time_domain
-from watersmeet.streams.interleave import interleaving
+from watersmeet.spark.state.core_state import CoreState, StoredRows
+from watersmeet.spark.state.runs import Run
+from watersmeet.spark.work.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
+from watersmeet.streams.clock import BOTTOM
+from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.payload import Chunks
 
 
 @dataclass
-class Outcome:
+class BatchResult:
     """What a batch gave on one core."""
 
     matches: Matches
     chunks: Sequence[Chunks | None]  # where the rows of the matches lie
-    late: tuple[pa.RecordBatch, pa.RecordBatch]  # each row once, on the one core that is to report it
+    late: tuple[pa.RecordBatch, ...]  # by stream; each row once, on the one core that is to report it
 
 
 class LiveCore:
@@ -40,52 +38,47 @@ class LiveCore:
         self.bound, self.number = bound, core
         self.section = bound.section(core)
         spec = bound.spec
-        dealing = [
-            Dealing(spec.cores, core - self.section.first) if bound.dealt(self.section, k) else Dealing()
-            for k in (0, 1)
-        ]
-        self.dealing = dealing
+        self.dealing = dealings(bound, core)
         self.core = JoinCore(spec.streams, spec.windows, self.section.how, spec.index, "pairs", 1, None)
-        self.arrivals = BatchArrivals(self.core.arrivals, dealing)
+        self.arrivals = BatchArrivals(self.core.arrivals, self.dealing)
         self.core.open(bound.schemas, bound.axis)
         self.core.bind(bound.condition, bound.columns)
-        self.runs: list[list[Run]] = [[], []]
-        self.late = [0, 0]
+        self.runs: list[list[Run]] = [[] for _ in spec.streams]
+        self.late = [0] * len(spec.streams)
 
     # ---- a batch ------------------------------------------------------------------------------------------------
 
-    def push(self, received: Received) -> Outcome:
+    def push(self, received: Received) -> BatchResult:
         """Join what was received. The watermark moves when all is done."""
-        clock = self.core.arrivals.moved([received.latest(k) for k in (0, 1)])
+        clock = self.core.arrivals.moved([received.latest(k) for k in self.bound.stream_numbers])
         given = [received.stream(k, schema) for k, schema in enumerate(self.bound.schemas)]
         judged = [self._on_time(k, batch) for k, batch in enumerate(given)]
         kept = [batch for batch, _ in judged]
         turn = self._turn(kept, self._order(kept), clock)
         found = self._join(kept, turn)
-        late = (judged[0][1], judged[1][1])
-        self.late = [self.late[k] + late[k].num_rows for k in (0, 1)]
-        return Outcome(found.matches, found.chunks, late)
+        late = tuple(behind for _, behind in judged)
+        self.late = [before + behind.num_rows for before, behind in zip(self.late, late, strict=True)]
+        return BatchResult(found.matches, found.chunks, late)
 
-    def finish(self) -> Outcome:
+    def finish(self) -> BatchResult:
         """The streams have ended: who still waits for a partner has none."""
         found = self.core.finish()
-        return Outcome(found.matches, found.chunks, self._nobody())
+        return BatchResult(found.matches, found.chunks, self._nobody())
 
-    def pass_by(self, received: Received) -> Outcome:
+    def pass_by(self, received: Received) -> BatchResult:
         """Read what was received and forget it: what the way alone costs."""
         for k, schema in enumerate(self.bound.schemas):
             received.stream(k, schema)
-        return Outcome(Matches(), (None, None), self._nobody())
+        return BatchResult(Matches(), [None] * len(self.runs), self._nobody())
 
-    def _nobody(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        left, right = (pa.RecordBatch.from_pylist([], schema=schema) for schema in self.bound.schemas)
-        return left, right
+    def _nobody(self) -> tuple[pa.RecordBatch, ...]:
+        return tuple(pa.RecordBatch.from_pylist([], schema=schema) for schema in self.bound.schemas)
 
-    def _join(self, given: list[pa.RecordBatch], turn: Turn) -> CoreOutcome:
+    def _join(self, given: list[pa.RecordBatch], turn: Turn) -> Outcome:
         """Store this core's share of the rows and probe with them; where both streams are dealt out, the others come as visitors."""
         mine = [self._mine(k, batch) for k, batch in enumerate(given)]
         times = [self.core.times(k, batch) for k, batch in enumerate(given)]
-        number = [self.arrivals.numbering(k, turn, mine[k]) for k in (0, 1)]
+        number = [self.arrivals.numbering(k, turn, mine[k]) for k in self.bound.stream_numbers]
         left, right = (self.arrivals.verdict(k, turn, mine[k], times[k], number[1 - k]) for k in (0, 1))
         visiting = []
         for k, (rows, batch) in enumerate(zip(mine, given, strict=True)):
@@ -106,7 +99,7 @@ class LiveCore:
     def _mine(self, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
         """Which rows this core stores; None: all. By number where windows count; else by content, which no order can change."""
         deal = self.dealing[k]
-        if not self.bound.dealt(self.section, k):
+        if deal.cores == 1:
             return None
         if self.bound.spec.windows[k].rows is not None:
             return deal.mine(int(self.arrivals.totals[k]), batch.num_rows)
@@ -138,24 +131,16 @@ class LiveCore:
         column = self.bound.spec.order
         if column is None or self.bound.spec.spread != "counted":
             return None
-        types = [batch.schema.field(column).type for batch in kept]
-        domain = time_domain(*types)
-        assert domain is not None
-        codes = [
-            self._order_codes(domain, stream, batch)
-            for stream, batch in zip(self.core.streams, kept, strict=True)
-        ]
-        return interleaving(column, self.core.streams, [batch.num_rows for batch in kept], codes)
+        streams = self.core.streams
+        codes = order_codes(column, streams, [batch.schema for batch in kept], kept, self._without_place)
+        return interleaving(column, streams, [batch.num_rows for batch in kept], codes)
 
-    def _order_codes(self, domain: Domain, stream: str, batch: pa.RecordBatch) -> np.ndarray:
+    def _without_place(self, stream: str, row: int) -> DataError:
         column = self.bound.spec.order
-        codes, valid = domain.codes(batch.column(batch.schema.get_field_index(column)))
-        if valid is not None:
-            raise DataError(
-                f"order={column!r} must not be null; got null in stream {stream!r}; do: {stream}={stream}.where("
-                f"{f'{column} IS NOT NULL'!r})"
-            )
-        return codes
+        return DataError(
+            f"order={column!r} must not be null; got null in stream {stream!r}; do: {stream}={stream}.where("
+            f"{f'{column} IS NOT NULL'!r})"
+        )
 
     def _turn(self, kept: list[pa.RecordBatch], order: np.ndarray | None, clock: np.ndarray) -> Turn:
         sizes = [batch.num_rows for batch in kept]
@@ -166,13 +151,19 @@ class LiveCore:
 
     # ---- as numbers and rows ------------------------------------------------------------------------------------
 
-    def numbers(self) -> dict[str, Any]:
-        return snapshot(self.core)
+    def state(self) -> CoreState:
+        """All but the rows."""
+        habits = [[h.batch, h.probes, h.matches, h.increasing] for h in self.core.habits]
+        totals, late = self.arrivals.totals.tolist(), list(self.late)
+        return CoreState(snapshot(self.core), totals, habits, late, self.runs, self.watermark)
 
-    def habits(self) -> list[list[float]]:
-        return [[h.batch, h.probes, h.matches, h.increasing] for h in self.core.habits]
+    def stored(self, k: int) -> StoredRows:
+        """The rows of stream k."""
+        chain, payload = self.core.chains[k], self.core.payload[k]
+        assert payload is not None
+        return StoredRows(chain.first, int(self.core.arrivals.counts[k]), chain.rows, payload, self._done(k))
 
-    def done(self, k: int) -> np.ndarray | None:
+    def _done(self, k: int) -> np.ndarray | None:
         """Of the rows in sub-windows, which need no more attention; None: nobody asks."""
         mine = self.core.flags[k]
         if mine is None:
@@ -180,25 +171,17 @@ class LiveCore:
         flags = [mine.between(sub.base, sub.end) for sub in self.core.chains[k].subwindows]
         return np.concatenate(flags) if flags else np.empty(0, np.bool_)
 
-    def restore(
-        self,
-        numbers: dict[str, Any],
-        totals: list[int],
-        tables: dict[int, pa.Table],
-        habits: list[list[float]],
-    ) -> None:
-        """Take on a state. ``tables``: the rows of all sub-windows, with their flags."""
-        restore(self.core, numbers, tables)
-        self.arrivals.totals = np.array(totals, np.int64)
-        self.core.habits[:] = [Habits(*values) for values in habits]
+    @classmethod
+    def restored(cls, bound: Binding, core: int, state: CoreState, tables: dict[int, pa.Table]) -> "LiveCore":
+        """A core of which this was left. ``tables``: the rows of all sub-windows, with their flags."""
+        live = cls(bound, core)
+        restore(live.core, state.numbers, tables)
+        live.arrivals.totals = np.array(state.totals, np.int64)
+        live.core.habits[:] = [Habits(*values) for values in state.habits]
+        live.runs, live.late = state.runs, state.late
+        return live
 
     @property
     def watermark(self) -> str | None:
         axis, watermark = self.bound.axis, self.core.arrivals.watermark
         return None if axis is None or watermark == BOTTOM else axis.text(watermark)
-
-
-def with_flags(table: pa.Table, done: np.ndarray | None) -> pa.Table:
-    """A table as the engine restores it."""
-    flags = np.zeros(table.num_rows, np.bool_) if done is None else done
-    return table.append_column(DONE, pa.array(flags))

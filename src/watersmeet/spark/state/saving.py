@@ -1,17 +1,20 @@
-"""A live core as files, and back: new rows become runs, small runs are merged, the manifest names them all."""
+"""A core's state as files, and back: new rows become runs, small runs are merged, the manifest names them all."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.spark.layout import Layout
-from watersmeet.spark.live import LiveCore, with_flags
-from watersmeet.spark.manifests import Manifest, core_folder, write_manifest
-from watersmeet.spark.planning import Outlook
-from watersmeet.spark.runs import Run, RunReader, RunWriter
+from watersmeet.join.snapshot import DONE
+from watersmeet.spark.shuffle.layout import Layout
+from watersmeet.spark.shuffle.planning import Outlook
 from watersmeet.spark.spec import GUEST, Binding
-from watersmeet.spark.state_location import open_location
+from watersmeet.spark.state.core_state import CoreState, StoredRows
+from watersmeet.spark.state.location import open_location
+from watersmeet.spark.state.manifests import Manifest, core_folder, write_manifest
+from watersmeet.spark.state.runs import Run, RunReader, RunWriter
 from watersmeet.spark.task import Task
 from watersmeet.streams.payload import Payload
 
@@ -20,20 +23,29 @@ SIZES = (4096, 65_536)  # rows; larger runs stay as they are: a row is written t
 MOST = 1 << 30  # bytes of a run, about: an Arrow column of texts holds 2 GB; what merges into less is small
 
 
-def save(live: LiveCore, task: Task, outlook: Outlook, ahead: Outlook, course: str) -> Manifest:
-    """Write what is new, then the manifest: the state after this task's batch.
+def save(
+    bound: Binding,
+    task: Task,
+    core: int,
+    state: CoreState,
+    stored: Sequence[StoredRows],
+    outlook: Outlook,
+    ahead: Outlook,
+    course: str,
+) -> Manifest:
+    """Write what is new, then the manifest: the state of a core after this task's batch.
 
     ``outlook`` was this batch's, ``ahead`` is the next one's; ``course``: what the query has taken in, this batch too.
     """
-    spec, bound = live.bound.spec, live.bound
+    spec = bound.spec
     assert task.batch is not None
-    place, folder = open_location(spec.state), core_folder(spec, task, live.number, bound.tasks)
+    place, folder = open_location(spec.state), core_folder(spec, task, core, bound.tasks)
     writer = RunWriter(task.batch)
-    streams = [_save_stream(live, k, writer) for k in (0, 1)]
+    streams = [_save_stream(rows, runs, writer) for rows, runs in zip(stored, state.runs, strict=True)]
     writer.write(place, folder)
     manifest = Manifest(
         batch=task.batch,
-        core=live.number,
+        core=core,
         cores=bound.tasks,
         join=bound.fingerprint,
         name=spec.name,
@@ -41,42 +53,39 @@ def save(live: LiveCore, task: Task, outlook: Outlook, ahead: Outlook, course: s
         instance=spec.instance,
         course=course,
         columns=[list(names) for names in bound.columns],
-        layouts=[layout.to_json() for layout in outlook.layouts],
-        next_layouts=[layout.to_json() for layout in ahead.layouts],
+        layouts=outlook.layouts_json(),
+        next_layouts=ahead.layouts_json(),
         age=ahead.age,
-        keys=[list(map(list, sketch)) for sketch in ahead.keys],
-        counts=live.arrivals.totals.tolist(),
-        numbers=live.numbers(),
-        habits=live.habits(),
+        keys=ahead.keys_json(),
+        counts=state.totals,
+        numbers=state.numbers,
+        habits=state.habits,
         streams=streams,
-        late=list(live.late),
-        watermark=live.watermark,
+        late=state.late,
+        watermark=state.watermark,
     )
     manifest.id = write_manifest(place, folder, manifest)
     return manifest
 
 
-def _save_stream(live: LiveCore, k: int, writer: RunWriter) -> dict[str, object]:
-    chain, payload = live.core.chains[k], live.core.payload[k]
-    assert payload is not None
-    end = int(live.core.arrivals.counts[k])
-    runs = [run for run in live.runs[k] if run.end > chain.first]
-    start = max(runs[-1].end if runs else chain.first, chain.first)
+def _save_stream(stored: StoredRows, written: Sequence[Run], writer: RunWriter) -> dict[str, object]:
+    """The rows that no run has yet become one; runs of rows that have expired are left out."""
+    first, end, payload = stored.first, stored.end, stored.payload
+    runs = [run for run in written if run.end > first]
+    start = max(runs[-1].end if runs else first, first)
     for size in SIZES:
         tail = runs[-(FANOUT - 1) :]
         small = all(run.rows < size and run.bytes < MOST // FANOUT for run in tail)
         if len(tail) == FANOUT - 1 and end - start < size and small:
-            start = max(tail[0].first, chain.first)
+            start = max(tail[0].first, first)
             runs = runs[: -len(tail)]
     for low, high in pairwise(_edges(payload, start, end)):
         runs.append(writer.add_rows(payload.rows_between(low, high), low))
-    live.runs[k] = runs
-    done = live.done(k)
-    flags = None if done is None else writer.add_flags(done, chain.first)
+    flags = None if stored.done is None else writer.add_flags(stored.done, first)
     return {
         "runs": [run.to_json() for run in runs],
         "flags": None if flags is None else flags.to_json(),
-        "rows": chain.rows,
+        "rows": stored.rows,
         "bytes": sum(run.bytes for run in runs),
     }
 
@@ -93,14 +102,11 @@ def _edges(payload: Payload, start: int, end: int) -> list[int]:
     return [*edges, end] if end > start else edges
 
 
-def load(bound: Binding, task: Task, manifest: Manifest) -> LiveCore:
-    """The core that a manifest describes."""
-    live = LiveCore(bound, manifest.core)
-    tables = {k: stored_table(bound, task, manifest, k) for k in (0, 1)}
-    live.restore(manifest.numbers, manifest.counts, tables, manifest.habits)
-    live.runs = [[Run(*data) for data in stream["runs"]] for stream in manifest.streams]
-    live.late = list(manifest.late)
-    return live
+def load(bound: Binding, task: Task, manifest: Manifest) -> tuple[CoreState, dict[int, pa.Table]]:
+    """What a manifest describes, and the rows of each stream, with their flags."""
+    tables = {k: stored_table(bound, task, manifest, k) for k in bound.stream_numbers}
+    kept = (manifest.numbers, manifest.counts, manifest.habits, list(manifest.late), manifest.runs)
+    return CoreState(*kept), tables
 
 
 def stored_table(bound: Binding, task: Task, manifest: Manifest, k: int) -> pa.Table:
@@ -113,7 +119,7 @@ def stored_table(bound: Binding, task: Task, manifest: Manifest, k: int) -> pa.T
         fields.append(pa.field(GUEST, pa.bool_()))
     schema = pa.schema(fields)
     stream = manifest.streams[k]
-    runs = [Run(*data) for data in stream["runs"]]
+    runs = manifest.runs[k]
     parts = [_fitting(reader.rows(run), schema, spec.streams[k], f"{folder}/{run.file}") for run in runs]
     whole = pa.concat_tables(parts) if parts else schema.empty_table()
     first = runs[0].first if runs else 0
@@ -127,7 +133,9 @@ def stored_table(bound: Binding, task: Task, manifest: Manifest, k: int) -> pa.T
         )
     slices = [whole.slice(base - first, end - base) for base, end in borders]
     flags = None if stream["flags"] is None else reader.flags(Run(*stream["flags"]))
-    return with_flags(pa.concat_tables(slices) if slices else schema.empty_table(), flags)
+    table = pa.concat_tables(slices) if slices else schema.empty_table()
+    done = np.zeros(table.num_rows, np.bool_) if flags is None else flags
+    return table.append_column(DONE, pa.array(done))
 
 
 def _fitting(table: pa.Table, schema: pa.Schema, stream: str, path: str) -> pa.Table:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from watersmeet.errors import OptionError, StateError
-from watersmeet.spark.checks import CHECKPOINT, FOLDER
-from watersmeet.spark.garbage import named_runs
-from watersmeet.spark.manifests import Manifest, manifest_name, read_manifest
-from watersmeet.spark.runs import Run, RunReader
-from watersmeet.spark.state_location import StateLocation, open_location
+from watersmeet.spark.state.garbage import named_runs
+from watersmeet.spark.state.location import CHECKPOINT, FOLDER, StateLocation, open_location
+from watersmeet.spark.state.manifests import Manifest, manifest_name, read_manifest
+from watersmeet.spark.state.runs import Run, RunReader
 
 MOST_FOLDERS = 1000  # that are looked through for the state of a query
 SPARKS_OWN = ("offsets", "commits", "sources")  # folders of a checkpoint; "state" may also be ours
@@ -173,10 +172,10 @@ def _core(place: StateLocation, base: str, number: int) -> CoreReport:
 
 
 def _damage(place: StateLocation, folder: str, runs: dict[Run, str]) -> Iterator[str]:
-    """What is wrong with the sections that manifests name. Each is read once, a file at a time."""
-    for _, sections in groupby(sorted(runs, key=lambda run: (run.file, run.offset)), lambda run: run.file):
+    """What is wrong with the extents that manifests name. Each is read once, a file at a time."""
+    for _, extents in groupby(sorted(runs, key=lambda run: (run.file, run.offset)), lambda run: run.file):
         reader, told = RunReader(place, folder), set[str]()
-        for run in sections:
+        for run in extents:
             problem = reader.check(run)
             # A run may go while we look; its manifest goes with it.
             if problem is not None and problem not in told and place.size(runs[run]) is not None:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.api.result import Gatherer
-from watersmeet.spark.live import LiveCore, Outcome
-from watersmeet.spark.spec import Binding, Section
+from watersmeet.spark.spec import Binding
+from watersmeet.spark.work.live import BatchResult, LiveCore
 from watersmeet.streams.clock import BOTTOM
 
 METRICS = "__watersmeet"
@@ -29,15 +29,15 @@ def output_schema(bound: Binding) -> pa.Schema:
     return pa.schema(fields)
 
 
-def emitted(bound: Binding, section: Section, outcome: Outcome) -> Iterator[pa.RecordBatch]:
+def emitted(bound: Binding, result: BatchResult) -> Iterator[pa.RecordBatch]:
     """Result rows, then late rows."""
     gatherer = Gatherer(bound.spec.streams, bound.spec.schemas, bound.select, "pairs")
-    left, right = in_order(*outcome.matches.columns())
+    left, right = in_order(*result.matches.columns())
     for start in range(0, left.size, ROWS):
         pairs = [left[start : start + ROWS], right[start : start + ROWS]]
-        yield _completed(bound, gatherer.rows(outcome.chunks, pairs), None)
+        yield _completed(bound, gatherer.rows(result.chunks, pairs), None)
     if bound.spec.late is not None:
-        for k, late in enumerate(outcome.late):
+        for k, late in enumerate(result.late):
             if late.num_rows:
                 yield _completed(bound, _late_rows(bound, k, late), bound.spec.streams[k])
 
@@ -79,16 +79,16 @@ def _completed(bound: Binding, rows: pa.RecordBatch, late: str | None) -> pa.Rec
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def metrics_row(live: LiveCore, outcome: Outcome) -> Iterator[pa.RecordBatch]:
+def metrics_row(live: LiveCore, result: BatchResult) -> Iterator[pa.RecordBatch]:
     """The one row that tells how the core stands."""
     bound = live.bound
     figures = {
-        "results": outcome.matches.count,
+        "results": result.matches.count,
         "state_rows": sum(chain.rows for chain in live.core.chains),
         "state_bytes": sum(run.bytes for runs in live.runs for run in runs),
     }
     figures |= {
-        f"late_{stream}": late.num_rows for stream, late in zip(bound.spec.streams, outcome.late, strict=True)
+        f"late_{stream}": late.num_rows for stream, late in zip(bound.spec.streams, result.late, strict=True)
     }
     watermark = live.core.arrivals.watermark
     if bound.axis is not None and watermark > BOTTOM:
