@@ -12,7 +12,7 @@ from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.outer import How
 from watersmeet.join.plan import Plan
-from watersmeet.join.probing import ResidualCheck, find_pairs, find_ranges
+from watersmeet.join.probing import PairResidual, find_pairs, find_ranges
 from watersmeet.streams.payload import Payload
 from watersmeet.streams.window import Window
 
@@ -43,7 +43,7 @@ class Access:
     habits: Sequence[Habits]
     ranges: bool  # results as ranges over sorted runs, or as their total length
     count_only: bool
-    residual: ResidualCheck | None
+    residual: PairResidual | None
 
     def kind(self, stream: int, capacity: int) -> str:
         """The kind of index for a sub-window of so many rows."""
@@ -65,5 +65,5 @@ def make_access(
 ) -> Access:
     """``payload``: the stored rows by stream, in a list that stays."""
     ranges = mode != "pairs" and plan.ranges_suffice and how.name == "inner"
-    residual = None if plan.condition.residual is None else ResidualCheck(plan.condition, payload)
+    residual = None if plan.condition.residual is None else PairResidual(plan.condition, payload)
     return Access(plan, habits, ranges, mode == "count", residual)

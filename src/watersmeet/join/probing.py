@@ -1,6 +1,6 @@
 """Probing one sub-window with (a part of) a block: candidates in, results out, in the form that was asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,12 +9,28 @@ from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches, RangeRecords
 from watersmeet.kernels.probe import count_ranges
 from watersmeet.kernels.ranges import keep_filled
-from watersmeet.sql.condition import BoundCondition
+from watersmeet.sql.condition import BoundCondition, Residual
 from watersmeet.streams.payload import Payload
 
 
-class ResidualCheck:
-    """The residual of two streams, evaluated on candidate pairs."""
+def satisfying(
+    residual: Residual,
+    streams: Sequence[str],
+    payload: Sequence[Payload | None],
+    numbers: Mapping[int, np.ndarray],
+) -> np.ndarray:
+    """Which combinations of rows satisfy what the bands leave open; given by arrival numbers, by stream."""
+    rows = {}
+    for name in residual.streams:
+        k = streams.index(name)
+        stored = payload[k]
+        assert stored is not None
+        rows[name] = stored.take(numbers[k], residual.columns[name])
+    return residual.holds(rows)
+
+
+class PairResidual:
+    """What the bands between two streams leave open."""
 
     def __init__(self, condition: BoundCondition, payload: Sequence[Payload | None]) -> None:
         (self._residual,) = condition.residuals
@@ -22,16 +38,11 @@ class ResidualCheck:
 
     def holds(self, side: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
         """Which pairs satisfy it; given by arrival numbers of the probing rows, of stream ``side``, and of the stored ones."""
-        pairs = (probes, stored) if side == 0 else (stored, probes)
-        rows = {}
-        for stream, payload, numbers in zip(self._streams, self._payload, pairs, strict=True):
-            assert payload is not None
-            rows[stream] = payload.take(numbers, self._residual.columns[stream])
-        return self._residual.holds(rows)
+        return satisfying(self._residual, self._streams, self._payload, {side: probes, 1 - side: stored})
 
 
 def find_pairs(
-    sub: SubWindow, probe: Probe, side: int, residual: ResidualCheck | None, buffer: PairBuffer, out: Matches
+    sub: SubWindow, probe: Probe, side: int, residual: PairResidual | None, buffer: PairBuffer, out: Matches
 ) -> None:
     """All results of the probe in this sub-window, as pairs of arrival numbers."""
     for n in sub.candidates(probe, buffer):
