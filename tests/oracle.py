@@ -285,11 +285,6 @@ def run_multiway(
     return outcome
 
 
-def in_keyword_order(batches: Mapping[str, Sequence[Row]]) -> list[Event]:
-    """The events of a push without ``order=``: all rows of the first stream, then all of the second, ..."""
-    return [(stream, row) for stream, rows in batches.items() for row in rows]
-
-
 def under_all_names(rows: Iterable[Row], names: Sequence[str]) -> list[Event]:
     """The events of a self-join: each row arrives under all names, in the order in which they are written."""
     return [(name, row) for row in rows for name in names]
