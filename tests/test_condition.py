@@ -154,11 +154,19 @@ def test_columns_of_nulls_match_nothing() -> None:
     assert not condition.holds(nulls, nulls).any()
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_join_has_two_streams(count: int) -> None:
-    schemas = {f"r{i}": SCHEMAS["r"] for i in range(count)}
-    with pytest.raises(ConditionError, match=f"must have two streams; got {count}"):
-        Condition("TRUE").bind(schemas)
+def test_a_join_has_two_streams_or_more() -> None:
+    with pytest.raises(ConditionError, match="must have at least two streams; got 1"):
+        Condition("TRUE").bind({"r": SCHEMAS["r"]})
+
+
+def test_parts_of_a_condition_over_many_streams_go_where_their_streams_are() -> None:
+    text = "a.x = b.x AND c.x BETWEEN b.x - 5 AND b.x + 5 AND a.x + b.x > c.x AND c.x > 0 AND (a.x = 1 OR c.x = 2)"
+    bound = Condition(text).bind({name: pa.schema({"x": pa.int64()}) for name in "abc"})
+    assert [band.streams for band in bound.bands] == [("a", "b"), ("b", "c")]
+    assert list(bound.filters) == ["c"]
+    assert [residual.streams for residual in bound.residuals] == [("a", "c"), ("a", "b", "c")]
+    rows = [pa.record_batch({"x": [1, 1]}), pa.record_batch({"x": [1, 1]}), pa.record_batch({"x": [1, 5]})]
+    assert bound.holds(*rows).tolist() == [True, False]
 
 
 def test_a_condition_can_be_bound_again_to_other_schemas() -> None:

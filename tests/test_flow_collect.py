@@ -262,15 +262,15 @@ def test_a_collector_counts_rows_and_time() -> None:
     assert collector.left() is None
     assert not collector.due()
     clock.now = 3.0
-    collector.add([batch, None], None, 0)
+    collector.add([batch, None], None, (0, 1))
     clock.now = 3.25
-    collector.add([batch, batch], np.array([1, 0, 0, 1], np.uint8), 0)
+    collector.add([batch, batch], np.array([1, 0, 0, 1], np.uint8), (0, 1))
     assert collector.rows == 6
     assert collector.due()
     collector.take_back()
     assert (collector.rows, collector.left(), collector.due()) == (2, 0.75, False)
-    batches, order, first = collector.together()
-    assert (batches[0].num_rows, batches[1], order, first) == (2, None, None, 0)
+    batches, order, turns = collector.together()
+    assert (batches[0].num_rows, batches[1], order, turns) == (2, None, None, (0, 1))
     clock.now = 4.0
     assert collector.due()
     collector.clear()

@@ -4,6 +4,8 @@ A message says what was expected, what was given, and what to do. State is never
 error in ``push`` refuses the whole push.
 """
 
+from collections.abc import Sequence
+
 
 class WatersmeetError(Exception):
     """Root of all errors raised by Watersmeet."""
@@ -43,3 +45,8 @@ class CoreFailed(WatersmeetError):  # noqa: N818
         super().__init__(message)
         self.core = core
         self.resume: dict[str, int] = {}
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts in a sentence: one, two and three."""
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)

@@ -10,7 +10,6 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +17,6 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.streams.window import Range, Rows, Unbounded, Window
 
 HEADER = "state.json"
 FORMAT = 1
@@ -113,31 +111,6 @@ def _canonical(body: Mapping[str, Any]) -> bytes:
 
 def _digest(data: Any) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def window_to_json(window: Window) -> dict[str, Any]:
-    if isinstance(window, Rows):
-        return {"rows": window.n}
-    if isinstance(window, Range):
-        lengths = {"duration": window.duration, "lateness": window.lateness}
-        return {"time": window.time, **{name: _length_to_json(length) for name, length in lengths.items()}}
-    return {}
-
-
-def window_from_json(data: Mapping[str, Any]) -> Window:
-    if "rows" in data:
-        return Rows(data["rows"])
-    if "time" in data:
-        return Range(_length_from_json(data["duration"]), data["time"], _length_from_json(data["lateness"]))
-    return Unbounded()
-
-
-def _length_to_json(length: Any) -> Any:
-    return {"microseconds": length // timedelta(microseconds=1)} if isinstance(length, timedelta) else length
-
-
-def _length_from_json(length: Any) -> Any:
-    return timedelta(microseconds=length["microseconds"]) if isinstance(length, dict) else length
 
 
 def schema_to_json(schema: pa.Schema | None) -> str | None:

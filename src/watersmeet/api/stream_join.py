@@ -18,8 +18,6 @@ from watersmeet.api.state import (
     read_state,
     schema_from_json,
     schema_to_json,
-    window_from_json,
-    window_to_json,
     write_state,
 )
 from watersmeet.api.tally import Tally
@@ -37,10 +35,11 @@ from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.batch import Reader, retyped
 from watersmeet.streams.clock import BOTTOM, refuse_time
 from watersmeet.streams.interleave import interleaving, order_codes
-from watersmeet.streams.window import Range, Window, named_windows
+from watersmeet.streams.window import Window, named_windows, window_from_json
 
 NOTHING: Schemas = (None, None)  # of both streams
 MODES = ("pairs", "count", "ranges")
+_TURNS = ((0, 1), (1, 0))  # who comes first
 
 
 class StreamJoin:
@@ -268,7 +267,7 @@ class StreamJoin:
         core = self._core
         if isinstance(core, FlowCore) and core.streaming:
             if isinstance(core, CollectingCore) and core.collector.rows:
-                outcome = core.push([None, None], None, 0)
+                outcome = core.arrive([None, None], None, (0, 1))
                 core.commit()
                 core.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
             core.settled()
@@ -311,12 +310,12 @@ class StreamJoin:
             self._adopt(schemas)
             restore(core, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
             if isinstance(core, CollectingCore) and waiting is not None:
-                batches, order, first = waiting
+                batches, order, turns = waiting
                 again = [
                     None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(batches)
                 ]
                 if any(batch is not None for batch in again):
-                    core.collector.add(again, order, first)
+                    core.collector.add(again, order, turns)
 
     def _retyped(self, k: int, table: pa.Table) -> pa.Table:
         schema, payload = self._known.schemas[k], self._core.payload[k]
@@ -341,7 +340,7 @@ class StreamJoin:
             arrows = [None if self._lacks_time(k, batch) else batch for k, batch in enumerate(arrows)]
         unordered = order is None or (isinstance(order, str) and arrows == [None, None])
         sequence = None if unordered else self._sequence(order, arrows)
-        outcome = self._core.push(arrows, sequence, given[0] if given else 0)
+        outcome = self._core.arrive(arrows, sequence, _TURNS[given[0]] if given else _TURNS[0])
         return self._give(outcome, 1, started)
 
     def _give(self, outcome: Outcome, pushes: int, started: float) -> Result:
@@ -410,7 +409,7 @@ class StreamJoin:
     def _time_code(self, k: int, stream: str, value: Any) -> int:
         """A time of stream k as its time column would hold it, as a code."""
         window, axis = self.windows[stream], self._core.arrivals.axis
-        if not isinstance(window, Range):
+        if not window.timed:
             raise OptionError(
                 f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
             )
@@ -553,7 +552,7 @@ class StreamJoin:
         if batch is None or known.schemas[k] is None or known.usable[k] is not None:
             return False
         if batch.num_rows:
-            assert isinstance(window, Range)
+            assert window.time is not None
             raise refuse_time(window.time, self.streams[k], "null", 0)
         return True
 
@@ -617,7 +616,7 @@ class StreamJoin:
         self._core.settled()
         header = {
             "options": self.options,
-            "windows": {name: window_to_json(window) for name, window in self.windows.items()},
+            "windows": {name: window.to_json() for name, window in self.windows.items()},
             "schemas": [schema_to_json(schema) for schema in self._known.schemas],
             "core": snapshot(self._core),
             "counters": [*self._counters(), self._finished],

@@ -134,9 +134,9 @@ class FlowEngine:
         batches = [rows[k].combine_chunks().to_batches()[0] for k in (0, 1)]
         times = [core.times(k, batches[k]) for k in (0, 1)]
         turns = np.tile(np.array([0, 1], np.uint8), window)
-        verdicts, _, _ = arrivals.admit([window, window], times, turns, 0)
+        admission = arrivals.admit([window, window], times, turns, (0, 1))
         assert core.sights is not None
         for k in (0, 1):
-            core.sights[k].append(0, window, verdicts[k].validity)
+            core.sights[k].append(0, window, admission.arrived[k].of(1 - k))
         cuts = [window * i // cores for i in range(cores + 1)]
         core.borders = [[window - cuts[i + 1], window - cuts[i], cuts[i], cuts[i + 1]] for i in range(cores)]

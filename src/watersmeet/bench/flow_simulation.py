@@ -123,12 +123,12 @@ def prepared(
     assert isinstance(core, FlowCore)
     flow = make_flow(core.kind, _work(core, setting.cores, meter), core.options)
     turns = np.tile(np.array([0, 1], np.uint8), total)
-    verdicts, _, _ = core.arrivals.admit([total] * 2, [None, None], turns, 0)
+    admission = core.arrivals.admit([total] * 2, [None, None], turns, (0, 1))
     if not flow.prompt:
         flow.place_between(_borders(setting.cores, setting.held))
     shares = []
     for side, batch in enumerate(batches):
-        validity = verdicts[side].validity
+        validity = admission.arrived[side].of(1 - side)
         stored = _share(core, side, batch.slice(0, work.window), 0, validity.part(0, work.window))
         for start in range(0, work.window, PLACED):
             flow.place(stored.part(start, min(start + PLACED, work.window), 0))

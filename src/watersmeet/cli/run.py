@@ -163,9 +163,7 @@ def _late_outputs(
 
 def _time_columns(windows: Mapping[str, Any]) -> dict[str, str]:
     """The time column of each stream that has a range window."""
-    from watersmeet.streams.window import Range
-
-    return {stream: window.time for stream, window in windows.items() if isinstance(window, Range)}
+    return {stream: window.time for stream, window in windows.items() if window.timed}
 
 
 def _warn_of_arrival_order(windows: Mapping[str, Any]) -> None:
@@ -173,12 +171,11 @@ def _warn_of_arrival_order(windows: Mapping[str, Any]) -> None:
 
     Two range windows do so for rows that are not late; which ones are is decided by what has arrived before them.
     """
-    from watersmeet.streams.window import Range, Unbounded
+    from watersmeet.streams.window import Unbounded
 
-    kinds = {type(window) for window in windows.values()}
-    if kinds == {Unbounded}:
+    if all(window == Unbounded() for window in windows.values()):
         return
-    if kinds == {Range}:
+    if all(window.timed for window in windows.values()):
         depends, changes = "which rows are late depends on", "make other rows late"
         do = "to merge them by time, or more lateness, range:DURATION:COLUMN:LATENESS"
     else:

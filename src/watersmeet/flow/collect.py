@@ -41,11 +41,11 @@ class Collector:
     def __str__(self) -> str:
         return f"up to {self.most:,} rows or {self.seconds:g} s a batch; {self.rows:,} rows wait"
 
-    def add(self, batches: Batches, order: np.ndarray | None, first: int) -> None:
-        """Keep a push. ``order``: stream of each row; None: all rows of stream ``first``, then the other's."""
+    def add(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> None:
+        """Keep a push. ``order``: stream of each row; None: one stream after the other, as ``turns`` says."""
         if order is None:
             sizes = [0 if batch is None else batch.num_rows for batch in batches]
-            order = np.repeat(np.array([first, 1 - first], np.uint8), [sizes[first], sizes[1 - first]])
+            order = np.repeat(np.array(turns, np.uint8), [sizes[k] for k in turns])
         if not self._pushes:
             self._since = self.clock()
         self._pushes.append((list(batches), order))
@@ -63,14 +63,14 @@ class Collector:
         """Whether what has been collected should go through."""
         return bool(self._pushes) and (self.rows >= self.most or self.left() == 0.0)
 
-    def together(self) -> tuple[list[pa.RecordBatch | None], np.ndarray | None, int]:
-        """All that waits as one push: batches, order, first stream. Nothing is forgotten yet: the push may fail."""
+    def together(self) -> tuple[list[pa.RecordBatch | None], np.ndarray | None, tuple[int, int]]:
+        """All that waits as one push: batches, order, turns. Nothing is forgotten yet: the push may fail."""
         batches = [_joined([batches[k] for batches, _ in self._pushes]) for k in (0, 1)]
         order = np.concatenate([np.empty(0, np.uint8), *(order for _, order in self._pushes)])
         first = int(order[0]) if order.size else 0
         if np.count_nonzero(order[1:] != order[:-1]) <= 1:  # one stream after the other, as without an order
-            return batches, None, first
-        return batches, order, first
+            return batches, None, (first, 1 - first)
+        return batches, order, (first, 1 - first)
 
     def take_back(self) -> None:
         """The newest push was refused: it never came."""

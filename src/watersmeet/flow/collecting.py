@@ -22,17 +22,17 @@ class CollectingCore(FlowCore):
         self.collector = Collector(most, collecting_time(self.options.collect))
         super().begin()
 
-    def push_through(self, batches: Batches, order: np.ndarray | None, first: int) -> Outcome:
+    def push_through(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> Outcome:
         """Keep rows until there are enough or their time is up; a push without rows lets through what there is."""
         collector = self.collector
         if self.plan is None:
-            return super().push_through(batches, order, first)
+            return super().push_through(batches, order, turns)
         for k, batch in enumerate(batches):
             self.times(k, batch)  # a time that cannot be used is refused by the push that brings it
         some = any(batch is not None and batch.num_rows for batch in batches)
         nothing = Outcome(Matches(), {}, self.chunks())
         if some:
-            collector.add(batches, order, first)
+            collector.add(batches, order, turns)
         try:
             if not some or collector.due():
                 return self._let_through()

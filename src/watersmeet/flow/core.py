@@ -14,7 +14,6 @@ from watersmeet.index.base import PairBuffer
 from watersmeet.join.chain import SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM, TOP
-from watersmeet.streams.window import Rows
 
 
 class Core(Node):
@@ -85,8 +84,8 @@ class Core(Node):
     def forget_counted(self, part: Part) -> None:
         """Passive expiry: a row of a count window is pushed out by the rows of its own stream."""
         window = self.work.windows[part.side]
-        if isinstance(window, Rows):
-            self.stores[part.side].expire(part.end - window.n, BOTTOM)
+        if window.rows is not None:
+            self.stores[part.side].expire(window.lowest(part.end), BOTTOM)
 
     # ---- faults -------------------------------------------------------------------------------------------------
 

@@ -36,10 +36,10 @@ from watersmeet.join.matches import Matches
 from watersmeet.join.outer import How
 from watersmeet.join.prepare import read_columns
 from watersmeet.join.probing import Residual
-from watersmeet.streams.arrival import Arrived, Validity
+from watersmeet.streams.arrival import Admission, Validity
 from watersmeet.streams.window import Window
 
-Admitted = tuple[list[Pushed | None], np.ndarray, np.ndarray]  # rows, and counts and clock with them
+Admitted = tuple[list[Pushed | None], Admission]
 Standing = tuple[Savepoint, int, bool]  # the state, the newest push, and whether somebody else takes results
 _ENDED, _TUNED = Attributes("finished", "final_mark"), Attributes("step", "_good")
 _MET = Validity(0, 0)  # of rows that have met everything there was: as probes they see nothing
@@ -112,7 +112,7 @@ class FlowCore(Ledger):
     def _build(self) -> Flow:
         assert self.plan is not None
         ranges = self.mode != "pairs" and self.plan.ranges_suffice and self.how.name == "inner"
-        timed = (self.arrivals.timed(0), self.arrivals.timed(1))
+        timed = self.arrivals.timed
         work = Work(
             self.plan, self.layout, self.windows, timed, ranges, self.mode == "count", self._weak_residual(), self.habits, self.cores,
             self.size, time.perf_counter,
@@ -175,15 +175,10 @@ class FlowCore(Ledger):
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
-    def push(
-        self,
-        batches: Sequence[pa.RecordBatch | None],
-        order: np.ndarray | None,
-        first: int,
-        visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
+    def arrive(
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
     ) -> Outcome:
-        assert not visiting  # cores that do not store all rows are the flow's own business
-        return self._in_turn(partial(self.push_through, batches, order, first))
+        return self._in_turn(partial(self.push_through, batches, order, turns))
 
     def advance(self, latest: Sequence[int | None]) -> Outcome:
         return self._in_turn(partial(self.advance_through, latest))
@@ -256,16 +251,16 @@ class FlowCore(Ledger):
     # ---- through the network ------------------------------------------------------------------------------------
 
     def push_through(
-        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
     ) -> Outcome:
         """A push, by who has the right to push."""
-        return self._through(partial(self._admitted, batches, order, first), order, first)
+        return self._through(partial(self._admitted, batches, order, turns))
 
     def advance_through(self, latest: Sequence[int | None]) -> Outcome:
         """A push without rows, after which a clock stands later."""
-        return self._through(partial(self._moved, latest), None, 0)
+        return self._through(partial(self._moved, latest))
 
-    def _through(self, admit: Callable[[], Admitted], order: np.ndarray | None, first: int) -> Outcome:
+    def _through(self, admit: Callable[[], Admitted]) -> Outcome:
         """Write down what is let in, send it through the network and, unless somebody else takes the results, wait for them."""
         if self.sights is not None:  # rows can be put back where they were only while nothing moves
             self.wait_until_idle()
@@ -275,15 +270,13 @@ class FlowCore(Ledger):
         with self.lock:
             if self.closed:
                 raise StateError(CLOSED)
-            pushed, counts, clock = admit()
+            pushed, admission = admit()
             late = {
                 k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None
             }
-            if order is not None:
-                order = _without_late(order, pushed)
-            pending = self._entered(pushed, counts, clock)
+            pending = self._entered(pushed, admission)
             flow, runner = self.flow, self.runner
-            loads = iter(()) if flow is None else self._loads(pending, order, first)
+            loads = iter(()) if flow is None else self._loads(pending, pushed, admission)
         if flow is not None and self.streaming:
             outcome = Outcome(Matches(), late, self.chunks())
             self._send(flow, runner, loads, pending)
@@ -310,13 +303,13 @@ class FlowCore(Ledger):
             self._replan()
         return outcome
 
-    def _entered(self, pushed: list[Pushed | None], counts: np.ndarray, clock: np.ndarray) -> Pending:
+    def _entered(self, pushed: list[Pushed | None], admission: Admission) -> Pending:
         """Rows are written down, or nothing is."""
         if not self.streaming:  # who pushes goes back to where it began
-            return self.enter(pushed, counts, clock)
+            return self.enter(pushed, admission)
         before = self.savepoint()  # other pushes are on their way, and go on
         try:
-            return self.enter(pushed, counts, clock)
+            return self.enter(pushed, admission)
         except BaseException:
             before.restore()
             raise
@@ -339,14 +332,13 @@ class FlowCore(Ledger):
         return mine
 
     def _admitted(
-        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, first: int
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
     ) -> Admitted:
         """Judge and prepare; nothing is changed yet."""
-        sizes = [0 if batch is None else batch.num_rows for batch in batches]
-        times = [self.times(k, batch) for k, batch in enumerate(batches)]
-        verdicts, counts, clock = self.arrivals.admit(sizes, times, order, first)
+        admission = self.admit(batches, order, turns)
         pushed = [
-            None if batch is None else self._judged(k, batch, verdicts[k]) for k, batch in enumerate(batches)
+            None if batch is None else self._judged(k, batch, admission.arrived[k])
+            for k, batch in enumerate(batches)
         ]
         self._shares_of = {}
         if self.plan is not None:
@@ -354,24 +346,24 @@ class FlowCore(Ledger):
             for k, mine in enumerate(pushed):
                 if mine is not None and mine.batch.num_rows:
                     self._prepare(k, mine, order is not None, self.pool.buffer())
-        return pushed, counts, clock
+        return pushed, admission
 
     def _moved(self, latest: Sequence[int | None]) -> Admitted:
         """No rows, and a clock that stands later."""
         self._shares_of = {}
         if self.plan is not None:
             self.start()
-        return [None, None], self.arrivals.counts, self.arrivals.moved(latest)
+        return [None, None], self.arrivals.nobody(self.arrivals.moved(latest))
 
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
         assert self.plan is not None
         columns = read_columns(self.plan, self.streams[k], mine.batch, mine.first, mine.arrived.times)
         self._shares_of[k] = Bounded(
-            self.plan, self.layout, self.streams[k], k, columns, mine.arrived.validity
+            self.plan, self.layout, self.streams[k], k, columns, mine.arrived.of(1 - k)
         )
 
     def _replan(self) -> None:
-        """Think again of the plan, when both streams have shown enough and nothing is on its way."""
+        """The same as in any core, but only while nothing is on its way."""
         with self.lock:
             if not self.replans or self.condition is None or self.pending:
                 return
@@ -389,12 +381,15 @@ class FlowCore(Ledger):
                 before.restore()
                 raise
 
-    def _loads(self, pending: Pending, order: np.ndarray | None, first: int) -> Iterator[Load]:
-        shares = [self._shares_of[k] for k in (first, 1 - first) if k in self._shares_of]
+    def _loads(
+        self, pending: Pending, pushed: Sequence[Pushed | None], admission: Admission
+    ) -> Iterator[Load]:
+        shares = [self._shares_of[k] for k in admission.turns if k in self._shares_of]
         gone, sequence = self.gone_times(pending.clock), int(pending.counts.sum())
-        if order is None:
+        if admission.order is None:
             return self.cutter.in_turn(sequence, shares, gone, self.order)
-        return self.cutter.interleaved(sequence, shares, order, gone, self.order)
+        accepted = _without_late(admission.order, pushed)
+        return self.cutter.interleaved(sequence, shares, accepted, gone, self.order)
 
     @property
     def order(self) -> Order | None:

@@ -24,9 +24,9 @@ from watersmeet.index.grid import Grid
 from watersmeet.join.chain import SubWindow
 from watersmeet.join.core import JoinCore, Outcome, Pushed
 from watersmeet.join.matches import Matches
-from watersmeet.join.outer import How, alone, note_matches, sweep
+from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.prepare import bare_block
-from watersmeet.streams.arrival import Validity
+from watersmeet.streams.arrival import Admission, Gone, Validity
 from watersmeet.streams.clock import BOTTOM, TOP
 from watersmeet.streams.payload import Chunks
 from watersmeet.streams.window import Window
@@ -47,7 +47,7 @@ class Pending:
     mark: int
     rows: int
     started: float
-    gone: tuple[tuple[int, int], tuple[int, int]]  # by stream, as of its end: what can never match again
+    gone: tuple[Gone, ...]  # by stream, as of its end: what can never match again
     counts: np.ndarray  # as of its beginning, to go back to
     clock: np.ndarray
     ends: np.ndarray  # the counts as of its end
@@ -111,7 +111,7 @@ class Ledger(JoinCore):
 
     def savepoint(self) -> Savepoint:
         """All that a push may change here, to go back to while nothing else is on its way."""
-        before = Savepoint(self.journal)
+        before = Savepoint(self.flags)
         before.keep(self, _PLANNED)
         before.keep_value(self, "_latest", list(self._latest))
         before.keep(self.arrivals, _ARRIVED)
@@ -120,7 +120,7 @@ class Ledger(JoinCore):
             before.keep(self.habits[k], _LEARNT)
             before.keep(chain, _CHAINED)
             before.keep_length(chain.subwindows)
-            if chain.subwindows:  # the others are sealed, and of their flags there is a journal
+            if chain.subwindows:  # the others are sealed
                 before.keep(chain.subwindows[-1], _STORED)
             if payload is not None:
                 before.keep(payload, _KEPT)
@@ -130,7 +130,7 @@ class Ledger(JoinCore):
                 self.sights[k].keep_in(before)
         return before
 
-    def enter(self, pushed: Sequence[Pushed | None], counts: np.ndarray, clock: np.ndarray) -> Pending:
+    def enter(self, pushed: Sequence[Pushed | None], admission: Admission) -> Pending:
         """Write the rows down: payload, ledger, numbers. If that fails, the caller goes back to a savepoint."""
         before, mark = (self.arrivals.counts, self.arrivals.clock), self.mark + 1
         rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
@@ -139,51 +139,35 @@ class Ledger(JoinCore):
                 self._payload(k).append(mine.batch)
                 self.insert(k, bare_block(mine.batch, mine.first, mine.arrived.times))
                 if self.sights is not None:
-                    self.sights[k].append(mine.first, mine.batch.num_rows, mine.arrived.validity)
-        self.arrivals.commit(counts, clock)
+                    self.sights[k].append(mine.first, mine.batch.num_rows, mine.arrived.of(1 - k))
+        self.arrivals.stand_at(admission.counts, admission.clock)
+        self.reach_flags()
         self._learn_sizes(pushed)
         for k, mine in enumerate(pushed):
             if mine is not None:
                 self.note_latest(k, mine.batch, mine.arrived.times)
-        gone = self.arrivals.gone_before(0), self.arrivals.gone_before(1)
-        pending = Pending(mark, rows, time.perf_counter(), gone, *before, counts)
+        pending = Pending(mark, rows, time.perf_counter(), admission.gone, *before, admission.counts)
         self.pending.append(pending)
         self.mark = mark
         return pending
 
     def back_to(self, counts: np.ndarray, clock: np.ndarray) -> None:
         """Take back the rows that have come since the counts and the clock stood so."""
-        self.arrivals.commit(counts, clock)
+        self.arrivals.stand_at(counts, clock)
         for k in (0, 1):
             payload, count = self.payload[k], int(counts[k])
             if payload is not None:
                 payload.drop_from(min(count, payload.end))
-                self._drop_from(k, count)
+                self.chains[k].drop_from(count)
+            flags = self.flags[k]
+            if flags is not None:
+                flags.drop_from(count)
             if self.sights is not None:
                 self.sights[k].drop_from(count)
 
-    def _drop_from(self, k: int, count: int) -> None:
-        """The same of a chain. The rows that get these numbers next have found nobody yet."""
-        chain = self.chains[k]
-        chain.drop_from(count)
-        for sub in chain.subwindows[-1:]:
-            if sub.done is not None:
-                sub.done = sub.done.copy()
-                sub.done[sub.count :] = False
-                sub.swept = min(sub.swept, sub.count)
-
     def outcome(self, gathered: Gathered, late: dict[int, pa.RecordBatch]) -> Outcome:
         """What has left, in the form of the join type."""
-        matches, how = gathered.matches, self.how
-        if how.name != "inner":
-            columns = matches.columns()
-            if how.semi is not None:
-                first = note_matches(self.chains[how.semi], columns[how.semi], self.journal)
-                matches = Matches([alone(how.semi, first)])
-            else:
-                for k in how.unmatched:
-                    note_matches(self.chains[k], columns[k], self.journal)
-                matches = Matches([columns] if how.pairs else [])
+        matches = matched(self.how, gathered.matches, self.flags)
         outcome = Outcome(matches, late, self.chunks())
         outcome.punctuations = Punctuations.joined(self.streams, gathered.marks)
         return outcome
@@ -195,20 +179,16 @@ class Ledger(JoinCore):
             self.sights is not None
         ):  # rows that are over may still have to meet others: what counts is who has left
             gone = [(min(oldest[k], int(pending.ends[k])), BOTTOM) for k in (0, 1)]
-        for k in self.how.unmatched:
-            matches.pairs.append(alone(k, sweep(self.chains[k], *gone[k], self.journal)))
+        matches.pairs += unmatched(self.how, self.flags, self.segments, gone)
         for k in (0, 1):
-            chain, payload = self.chains[k], self.payload[k]
-            if chain.subwindows and chain.expire(*gone[k]) and payload is not None:
-                payload.drop_before(chain.first)
-                if self.sights is not None:
-                    self.sights[k].drop_before(chain.first)
+            self._expire(k, gone[k])
+            if self.sights is not None:
+                self.sights[k].drop_before(self.chains[k].first)
 
     def end_of_streams(self) -> Outcome:
         """No more rows: emit who has found nobody, forget everything."""
         outcome = Outcome(Matches(), {}, self.chunks())
-        for k in self.how.unmatched:
-            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP, self.journal)))
+        outcome.matches.pairs += unmatched(self.how, self.flags, self.segments, [(TOP, TOP)] * 2)
         for k in (0, 1):
             payload = self.payload[k]
             self.chains[k].expire(TOP, TOP)
@@ -218,8 +198,8 @@ class Ledger(JoinCore):
 
     def gone_times(self, clock: np.ndarray) -> tuple[int, int]:
         """Time codes below which rows were over when the clock stood so."""
-        then = self.arrivals.at(clock)
-        return then.gone_before(0)[1], then.gone_before(1)[1]
+        first, second = self.arrivals.gone(self.arrivals.counts, clock)
+        return first[1], second[1]
 
     def chunks(self) -> list[Chunks | None]:
         return [None if payload is None else payload.chunks for payload in self.payload]

@@ -20,7 +20,7 @@ from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message, Network, Node
 from watersmeet.flow.work import Work
 from watersmeet.streams.clock import BOTTOM, TOP
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 FANOUT = 4  # of the tree that gathers results
 NEVER = TOP  # no row has, and no core holds, as much
@@ -60,7 +60,7 @@ class Extent:
 
     def __init__(self, side: int, window: Window) -> None:
         self.side, self._window = side, window
-        self._counted = window.n if isinstance(window, Rows) else None
+        self._counted = window.rows
         self._first, self._end, self._gone = 0, 0, BOTTOM
         self._told = (0, BOTTOM)
         self._loads: deque[tuple[int, int]] = deque()  # (arrival number after it, newest time), if timed

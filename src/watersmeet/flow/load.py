@@ -11,7 +11,7 @@ from watersmeet.join.chain import Block, Bounds, Probe
 from watersmeet.join.plan import Plan
 from watersmeet.join.prepare import SLICE, Columns, cut_block, in_order
 from watersmeet.streams.arrival import Validity
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 _ONE_ROW = np.zeros(1, np.int32)
 
@@ -120,7 +120,7 @@ class Cutter:
     def __init__(self, granularity: int, windows: Sequence[Window] = ()) -> None:
         self.granularity = granularity
         # All rows of an interleaved load meet before their ranges are looked at: one much longer than the windows meets in vain.
-        counted = [2 * window.n for window in windows if isinstance(window, Rows)]
+        counted = [2 * window.rows for window in windows if window.rows is not None]
         self.interleaving = min(granularity, max(SLICE, *counted)) if counted else granularity
         self.number = self.sequence = 0
         self.turns = [0, 0]

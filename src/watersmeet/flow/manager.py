@@ -19,7 +19,6 @@ from watersmeet.join.chain import Block, least, most
 from watersmeet.join.prepare import SLICE, out_of_sight
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import BOTTOM, TOP
-from watersmeet.streams.window import Rows
 
 # ---- commands -------------------------------------------------------------------------------------------------------
 
@@ -172,8 +171,8 @@ class Manager:
                 plan[newest.worker].append(Seal(newest.id, side))
             newest = self._create(side, block, plan)
         window = self.work.windows[side]
-        if in_turn and isinstance(window, Rows) and block.count > window.n:
-            block = out_of_sight(block, block.count - window.n)
+        if in_turn and (hidden := window.lowest(block.count)) > 0:
+            block = out_of_sight(block, hidden)
         newest.add(block)
         plan[newest.worker].append(Insert(newest.id, side, block))
 
@@ -217,7 +216,7 @@ class Manager:
         if not chain:
             return
         timed = self.work.timed[side]
-        arrival = end - window.n if isinstance(window, Rows) and end is not None else BOTTOM
+        arrival = BOTTOM if end is None else window.lowest(end)
         over = [place for place in chain if place.end <= arrival or (timed and place.max_time < gone)]
         if not over:
             return

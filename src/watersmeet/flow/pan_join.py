@@ -93,7 +93,7 @@ class Worker(Core):
         work, side = self.work, step.side
         index = work.index(side, step.capacity, step.predecessor)
         checked, timed = len(work.plan.checks), work.timed[side]
-        self.held[side][step.id] = SubWindow(step.base, step.capacity, index, checked, timed, tracked=False)
+        self.held[side][step.id] = SubWindow(step.base, step.capacity, index, checked, timed)
 
     def _seal(self, step: Seal) -> None:
         sub = self.held[step.side][step.id]

@@ -1,13 +1,14 @@
 """Where to go back to, should a push fail: one place that knows what a push may change.
 
-What a push changes it replaces (numbers, the plan, lists that shrink), appends to (chunks, sub-windows) or writes in a journal (flags). So
+What a push changes it replaces (numbers, the plan, lists that shrink), appends to (chunks, sub-windows) or writes down itself (flags). So
 references and lengths are enough: taking a savepoint copies no row, and going back is a few assignments, which may be repeated.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from watersmeet.join.outer import Journal
+from watersmeet.join.flags import Flags
 
 
 class Attributes:
@@ -21,13 +22,12 @@ class Attributes:
 
 
 class Savepoint:
-    """Values of attributes and lengths of lists, as they were; the journal has the flags set since."""
+    """Values of attributes and lengths of lists, as they were, and where flags stood."""
 
-    __slots__ = ("_journal", "_lengths", "_values")
+    __slots__ = ("_flags", "_lengths", "_values")
 
-    def __init__(self, journal: Journal) -> None:
-        journal.clear()
-        self._journal = journal
+    def __init__(self, flags: Sequence[Flags | None]) -> None:
+        self._flags = [(one, one.mark()) for one in flags if one is not None]
         self._values: list[tuple[Any, tuple[str, ...], tuple[Any, ...]]] = []
         self._lengths: list[tuple[list[Any], int]] = []
 
@@ -44,7 +44,8 @@ class Savepoint:
         self._lengths.append((grown, len(grown)))
 
     def restore(self) -> None:
-        self._journal.take_back()
+        for flags, mark in self._flags:
+            flags.back_to(mark)
         for grown, length in self._lengths:
             del grown[length:]
         for thing, names, values in self._values:

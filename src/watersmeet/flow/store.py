@@ -42,7 +42,7 @@ class Held(SubWindow):
     def __init__(
         self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool
     ) -> None:
-        super().__init__(base, capacity, index, checked, timed, tracked=False)
+        super().__init__(base, capacity, index, checked, timed)
         self.arrivals = np.empty(capacity, np.int64)
         self.last = base  # arrival number after the last row
         self.aligned = True  # a scan: entry i of the index is row i; not so once a row without a key has come

@@ -10,7 +10,7 @@ from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.plan import Plan
 from watersmeet.join.probing import Residual, find_pairs, find_ranges
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Work:
     plan: Plan
     layout: CellLayout | None
     windows: Sequence[Window]
-    timed: tuple[bool, bool]
+    timed: tuple[bool, ...]
     ranges: bool  # results as ranges over sorted runs, or as their total length
     count_only: bool
     residual: Residual | None
@@ -51,7 +51,7 @@ class Work:
         if self.fixed_size is not None:
             return self.fixed_size
         window = self.windows[side]
-        share = max(1, window.n // self.cores) if isinstance(window, Rows) else None
+        share = None if window.rows is None else max(1, window.rows // self.cores)
         return subwindow_size(share, stored, self.habits[side])
 
     def index(self, side: int, capacity: int, predecessor: Index | Grid | None) -> Index | Grid:

@@ -17,7 +17,7 @@ from watersmeet.sql.guess import bind_open
 from watersmeet.sql.select import BoundSelect, Select
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.schema import is_open, stored_schema
-from watersmeet.streams.window import Range, Window
+from watersmeet.streams.window import Window
 
 Schemas = tuple[pa.Schema | None, ...]  # by stream; None: not known yet
 
@@ -72,7 +72,7 @@ class Texts:
     def timeless(self, k: int, schema: pa.Schema) -> bool:
         """Whether the time column of stream k has no type yet. No row can have come: a row without a time is refused."""
         window = self.windows[k]
-        place = schema.get_field_index(window.time) if isinstance(window, Range) else -1
+        place = -1 if window.time is None else schema.get_field_index(window.time)
         return place >= 0 and is_open(schema.field(place).type)
 
     def bind(self, schemas: Schemas) -> Known:
@@ -84,7 +84,7 @@ class Texts:
             name: schema for name, schema in zip(self.streams, usable, strict=True) if schema is not None
         }
         axis = condition = select = None
-        if any(isinstance(self.windows[self.streams.index(name)], Range) for name in types):
+        if any(self.windows[self.streams.index(name)].timed for name in types):
             axis = TimeAxis(self.streams, self.windows, usable)
         if len(types) == len(self.streams):
             condition = bind_open(self.condition, self.condition.bind, types)
@@ -112,7 +112,7 @@ class Texts:
         if some_open:  # an open column binds as NULL, and others that are needed later may have gone with it
             named = self.condition.names | self.select.names
             needed |= {name for name in schema.names if "*" in named or name.lower() in named}
-        if isinstance(window, Range):
+        if window.time is not None:
             needed.add(window.time)
         return [name for name in schema.names if name in needed] or schema.names[:1]
 

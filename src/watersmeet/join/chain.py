@@ -75,27 +75,22 @@ class SubWindow:
         "capacity",
         "codes",
         "count",
-        "done",
         "in_order",
         "index",
         "max_time",
         "min_time",
-        "swept",
         "times",
         "trimmed",
     )
 
     def __init__(
-        self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool, tracked: bool
+        self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool
     ) -> None:
         self.base, self.capacity, self.count = base, capacity, 0
         self.index = index
         self.codes = [np.empty(capacity, np.int64) for _ in range(checked)]
         self.times = np.empty(capacity, np.int64) if timed else None
         self.min_time, self.max_time, self.in_order = TOP, BOTTOM, True
-        # For outer, semi and anti joins: rows that need no more attention (matched, or already emitted).
-        self.done = np.zeros(capacity, np.bool_) if tracked else None
-        self.swept = 0  # rows below this offset are all done
         self.trimmed = 0  # rows below this offset are no longer in the index
 
     @property
@@ -158,7 +153,6 @@ class SubWindow:
         if self.count < self.capacity:
             self.codes = [codes[: self.count].copy() for codes in self.codes]
             self.times = None if self.times is None else self.times[: self.count].copy()
-            self.done = None if self.done is None else self.done[: self.count].copy()
             self.capacity = self.count
 
     def trim(self, arrival: int, share: float) -> None:
@@ -238,11 +232,7 @@ class SubWindow:
     @property
     def nbytes(self) -> int:
         index = 0 if self.index is None else self.index.nbytes
-        arrays = [
-            *self.codes,
-            *([] if self.times is None else [self.times]),
-            *([] if self.done is None else [self.done]),
-        ]
+        arrays = [*self.codes, *([] if self.times is None else [self.times])]
         return index + sum(array.itemsize * self.count for array in arrays)
 
 
@@ -293,8 +283,8 @@ Maker = Callable[[int, Index | Grid | None], Index | Grid | None]
 class Chain:
     """The sub-windows of one stream, oldest first."""
 
-    def __init__(self, checked: int, timed: bool, tracked: bool) -> None:
-        self.checked, self.timed, self.tracked = checked, timed, tracked
+    def __init__(self, checked: int, timed: bool) -> None:
+        self.checked, self.timed = checked, timed
         self.subwindows: list[SubWindow] = []
         self.dropped = 0  # arrival number up to which everything has been dropped
 
@@ -313,22 +303,19 @@ class Chain:
                 newest.seal()
             capacity = max(size(), block.count)
             index = make_index(capacity, None if newest is None else newest.index)
-            newest = SubWindow(block.first, capacity, index, self.checked, self.timed, self.tracked)
+            newest = SubWindow(block.first, capacity, index, self.checked, self.timed)
             newest.insert(block)
             self.subwindows.append(newest)
         else:
             newest.insert(block)
 
     def renew(self, old: SubWindow, block: Block, index: Index | Grid | None) -> None:
-        """Append a sub-window with the rows of ``block``, in place of ``old``, whose flags it takes on."""
+        """Append a sub-window with the rows of ``block``, in place of ``old``."""
         capacity = max(old.capacity, block.count)
         if self.subwindows:
             self.subwindows[-1].seal()
-        fresh = SubWindow(block.first, capacity, index, self.checked, self.timed, self.tracked)
+        fresh = SubWindow(block.first, capacity, index, self.checked, self.timed)
         fresh.insert(block)
-        if old.done is not None and fresh.done is not None:
-            fresh.done[: block.count] = old.done[: block.count]
-            fresh.swept = min(old.swept, block.count)
         self.subwindows.append(fresh)
 
     def mark(self) -> tuple[list[SubWindow], int, int, int]:

@@ -17,18 +17,19 @@ from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
 from watersmeet.index.grid import CellLayout, Grid
 from watersmeet.join.chain import Block, Chain, Probe, SubWindow
+from watersmeet.join.flags import Flags
 from watersmeet.join.matches import Matches
-from watersmeet.join.outer import How, Journal, alone, note_matches, sweep
+from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.plan import Plan, estimate, make_plan
 from watersmeet.join.pool import Pool, Task
 from watersmeet.join.prepare import SLICE, bare_block, make_probe, out_of_sight, prepare_block, slices
 from watersmeet.join.probing import find_pairs, find_ranges
 from watersmeet.join.short import FEW, ShortWay, is_simple
 from watersmeet.sql.condition import BoundCondition
-from watersmeet.streams.arrival import Arrivals, Arrived, Validity
+from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone, Validity
 from watersmeet.streams.clock import TOP, TimeAxis
 from watersmeet.streams.payload import Chunks, Payload
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 PARALLEL = 2048  # rows from which on threads are worth waking
 SAMPLE = 1024  # rows a stream for estimating selectivities
@@ -100,7 +101,7 @@ class JoinCore:
         self.replans: Sequence[int] = REPLAN
         # Until both schemas are known the axis of time may change its unit: then the largest times must be coded anew.
         self._latest: list[pa.Array | None] = [None, None]
-        self.journal = Journal()
+        self.flags = [Flags() if self.how.tracks(k) else None for k in (0, 1)]
         self._before: Before | None = None  # how everything stood before a push that is not committed
         self._stale = False  # whether the indexes hold other rows than the sub-windows
 
@@ -119,7 +120,7 @@ class JoinCore:
             self.arrivals.change_axis(axis, latest)
             for k, chain in enumerate(self.chains):
                 for sub in chain.subwindows:
-                    if self.arrivals.timed(k):
+                    if self.arrivals.timed[k]:
                         sub.set_times(axis.codes(k, self._payload(k).rows_between(sub.base, sub.end)))
 
     def bind(self, condition: BoundCondition, columns: Sequence[Sequence[str]]) -> None:
@@ -134,8 +135,18 @@ class JoinCore:
         assert payload is not None
         return payload
 
+    @property
+    def segments(self) -> list[list[SubWindow]]:
+        return [chain.subwindows for chain in self.chains]
+
+    def reach_flags(self) -> None:
+        """The rows that have come have flags."""
+        for k, flags in enumerate(self.flags):
+            if flags is not None:
+                flags.reach(int(self.arrivals.counts[k]))
+
     def new_chain(self, k: int, checked: int) -> Chain:
-        return Chain(checked, self.arrivals.timed(k), self.how.tracks(k))
+        return Chain(checked, self.arrivals.timed[k])
 
     def _long_enough(self, sub: SubWindow) -> bool:
         """Whether a sub-window covers so much time that the next rows are better off in a new one."""
@@ -173,10 +184,10 @@ class JoinCore:
 
     def _window_rows(self, k: int) -> int:
         window = self.windows[k]
-        return window.n if isinstance(window, Rows) else max(self.chains[k].rows, 65_536)
+        return window.rows or max(self.chains[k].rows, 65_536)
 
     def rebuild(self) -> None:
-        """Make the sub-windows anew from the stored rows, keeping their borders and what is known of partners."""
+        """Make the sub-windows anew from the stored rows, keeping their borders."""
         for k in (0, 1):
             payload, old = self.payload[k], self.chains[k]
             chain = self.new_chain(k, 0 if self.plan is None else len(self.plan.checks))
@@ -204,7 +215,6 @@ class JoinCore:
         """From here on everything that changes can be taken back, until ``commit``. What was only learnt of the data stays learnt."""
         left, right = self.payload
         first, second = self.chains
-        self.journal.clear()
         self._before = (
             self.arrivals.counts,
             self.arrivals.clock,
@@ -212,6 +222,7 @@ class JoinCore:
             (first, first.mark(), second, second.mark()),
             (self.plan, self.layout, self._simple, self.replans),
             (self._latest[0], self._latest[1]),
+            None if self.how.name == "inner" else [None if one is None else one.mark() for one in self.flags],
         )
 
     def commit(self) -> None:
@@ -226,16 +237,18 @@ class JoinCore:
         """
         if self._before is None:
             return
-        counts, clock, payloads, (first, first_mark, second, second_mark), plan, latest = self._before
+        counts, clock, payloads, (first, first_mark, second, second_mark), plan, latest, flags = self._before
         self._stale = True
-        self.arrivals.commit(counts, clock)
+        self.arrivals.stand_at(counts, clock)
         for payload, payload_mark in zip(self.payload, payloads, strict=True):
             if payload is not None and payload_mark is not None:
                 payload.back_to(payload_mark)
         first.back_to(first_mark)
         second.back_to(second_mark)
         self.chains = [first, second]
-        self.journal.take_back()
+        for one, flags_mark in zip(self.flags, flags or (), strict=False):
+            if one is not None:
+                one.back_to(flags_mark)
         self.plan, self.layout, self._simple, self.replans = plan
         self._latest = list(latest)
         self._before = None
@@ -250,46 +263,64 @@ class JoinCore:
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
-    def push(
-        self,
-        batches: Sequence[pa.RecordBatch | None],
-        order: np.ndarray | None,
-        first: int,
-        visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
+    def arrive(
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
     ) -> Outcome:
-        """Join a push. ``order``: stream of each row; None: all rows of stream ``first``, then the other's.
-
-        ``visiting``: where streams are stored on many cores, the rows that probe here and are stored elsewhere, with what
-        they may see.
-        """
+        """Join a push. ``order``: stream of each row; None: one stream after the other, as ``turns`` says."""
         if self._stale or self._before is not None:
             self.mend()
+        first = turns[0]
         only = batches[first] if order is None and batches[1 - first] is None else None
         if self._simple and only is not None and 0 < only.num_rows <= FEW:
             found = self._short.push(self, first, only)
             if found is not None:
-                return self._done(Outcome(found, {}), (first,))
+                outcome = self._with_rows(Outcome(found, {}))
+                self._expire(first, self.arrivals.gone_before(first))
+                self._replan()
+                return outcome
+        return self.push(batches, self.admit(batches, order, turns))
+
+    def admit(
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
+    ) -> Admission:
+        """Judge the rows of a push, and change nothing."""
         sizes = [0 if batch is None else batch.num_rows for batch in batches]
         times = [self.times(k, batch) for k, batch in enumerate(batches)]
-        verdicts, counts, clock = self.arrivals.admit(sizes, times, order, first)
+        return self.arrivals.admit(sizes, times, order, turns)
+
+    def push(
+        self,
+        batches: Sequence[pa.RecordBatch | None],
+        admission: Admission,
+        visiting: Sequence[tuple[pa.RecordBatch, Arrived]] = (),
+    ) -> Outcome:
+        """Join rows that have been judged.
+
+        ``visiting``: where streams are stored on many cores, the rows that probe here and are stored elsewhere, with what
+        they may see; of each stream, or of none.
+        """
+        if self._stale or self._before is not None:
+            self.mend()
         pushed = [
-            None if batch is None else self._judged(k, batch, verdicts[k]) for k, batch in enumerate(batches)
+            None if batch is None else self._judged(k, batch, admission.arrived[k])
+            for k, batch in enumerate(batches)
         ]
         for k, (visitors, arrived) in enumerate(visiting):
             self._let_in(pushed[k], self._judged(k, visitors, arrived))
         if self.plan is not None:
             judged = [(k, mine) for k, mine in enumerate(pushed) if mine is not None]
             judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
-            self._run([partial(self._prepare, k, mine, order is not None) for k, mine in judged], sum(sizes))
-        return self._apply(pushed, counts, clock, order is not None, first)
+            rows, interleaved = sum(mine.batch.num_rows for _, mine in judged), admission.order is not None
+            self._run([partial(self._prepare, k, mine, interleaved) for k, mine in judged], rows)
+        return self._apply(pushed, admission)
 
     def advance(self, latest: Sequence[int | None]) -> Outcome:
         """Streams have come to these times (codes; None: nothing new) without a row. Only clocks and watermark move."""
         self.mend()
-        return self._apply([None, None], self.arrivals.counts, self.arrivals.moved(latest), False, 0)
+        return self._apply([None, None], self.arrivals.nobody(self.arrivals.moved(latest)))
 
     def times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
-        if not self.arrivals.timed(k):
+        if not self.arrivals.timed[k]:
             return None
         if batch is None:
             return np.empty(0, np.int64)
@@ -319,16 +350,9 @@ class JoinCore:
             batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
             times = None if arrived.times is None else arrived.times[start:stop]
             block = prepare_block(self.plan, self.layout, self.streams[k], batch, mine.first + start, times)
-            mine.parts.append((block, arrived.validity.part(start, stop)))
+            mine.parts.append((block, arrived.of(1 - k).part(start, stop)))
 
-    def _apply(
-        self,
-        pushed: Sequence[Pushed | None],
-        counts: np.ndarray,
-        clock: np.ndarray,
-        interleaved: bool,
-        first: int,
-    ) -> Outcome:
+    def _apply(self, pushed: Sequence[Pushed | None], admission: Admission) -> Outcome:
         """Store and probe. All rows of a push are in the payload before the first probe: a residual may need any of them."""
         late = {k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None}
         outcome = Outcome(Matches(), late)
@@ -339,37 +363,43 @@ class JoinCore:
                 self._payload(k).append(mine.batch)
                 if mine.visitors is not None:
                     self._payload(k).append(mine.visitors.batch)
-        self.arrivals.commit(counts, clock)
+        self.arrivals.stand_at(admission.counts, admission.clock)
+        self.reach_flags()
         self._learn_sizes(pushed)
-        if interleaved:
+        if admission.order is not None:
             self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
             self._run(
                 [*self._probes(pushed, 0, outcome.matches), *self._probes(pushed, 1, outcome.matches)], rows
             )
         else:
-            for k in (first, 1 - first):
+            for k in admission.turns:
                 self._run([*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows)
         self._learn_matches(pushed, outcome.matches)
         for k, mine in enumerate(pushed):
             if mine is not None:
                 self.note_latest(k, mine.batch, mine.arrived.times)
-        self._settle(outcome.matches)
-        self._done(outcome)
+        if self.how.name != "inner":
+            outcome.matches = self._settle(outcome.matches, admission.gone)
+        self._with_rows(outcome)
+        for k, gone in enumerate(admission.gone):
+            self._expire(k, gone)
+        self._replan()
         for k, mine in enumerate(pushed):
             if mine is not None and mine.visitors is not None:  # the outcome has hold of their rows
                 self._payload(k).drop_from(mine.visitors.first)
         return outcome
 
-    def _done(self, outcome: Outcome, moved: Sequence[int] = (0, 1)) -> Outcome:
-        """What follows every push: keep hold of the rows that it found, drop what is over, think again of the plan."""
+    def _with_rows(self, outcome: Outcome) -> Outcome:
+        """Keep hold of the rows that a push found, before any of them are dropped."""
         left, right = self.payload
         outcome.chunks = (None if left is None else left.chunks, None if right is None else right.chunks)
-        for k in moved:
-            self._expire(k)
+        return outcome
+
+    def _replan(self) -> None:
+        """Think again of the plan, when all streams have first shown enough rows."""
         if self.replans and self.condition is not None and int(min(self.arrivals.counts)) >= self.replans[0]:
             self.replans = self.replans[1:]
             self.make_plan(self._shares())
-        return outcome
 
     def note_latest(self, k: int, batch: pa.RecordBatch, times: np.ndarray | None) -> None:
         """Keep the row with the largest time seen of stream k, for as long as the axis of time may change."""
@@ -416,8 +446,8 @@ class JoinCore:
             bare_block(mine.batch, mine.first, mine.arrived.times)
         ]
         window = self.windows[k]
-        if in_turn and isinstance(window, Rows) and mine.batch.num_rows > window.n:
-            oldest = mine.first + mine.batch.num_rows - window.n
+        if in_turn and (hidden := window.lowest(mine.batch.num_rows)) > 0:
+            oldest = mine.first + hidden
             blocks = [out_of_sight(block, oldest - block.first) for block in blocks]
 
         def insert_all(buffer: PairBuffer) -> None:
@@ -435,10 +465,7 @@ class JoinCore:
         """How many rows a new sub-window of stream k is made for."""
         if self.size is not None:
             return self.size
-        window = self.windows[k]
-        return subwindow_size(
-            window.n if isinstance(window, Rows) else None, self.chains[k].rows, self.habits[k]
-        )
+        return subwindow_size(self.windows[k].rows, self.chains[k].rows, self.habits[k])
 
     def _index(self, k: int, capacity: int, predecessor: Index | Grid | None) -> Index | Grid | None:
         if self.plan is None:
@@ -485,10 +512,12 @@ class JoinCore:
         """Which candidate pairs satisfy what the bands leave open."""
         assert self.condition is not None
         sides = (probes, stored) if k == 0 else (stored, probes)
-        rows = [
-            self._payload(i).take(sides[i], self.condition.residual_columns[self.streams[i]]) for i in (0, 1)
-        ]
-        return self.condition.holds(rows[0], rows[1])
+        (residual,) = self.condition.residuals
+        rows = {
+            name: self._payload(i).take(sides[i], residual.columns[name])
+            for i, name in enumerate(self.streams)
+        }
+        return residual.holds(rows)
 
     # ---- what the outside may ask --------------------------------------------------------------------------------
 
@@ -523,28 +552,19 @@ class JoinCore:
 
     # ---- after the probes ---------------------------------------------------------------------------------------
 
-    def _settle(self, matches: Matches) -> None:
+    def _settle(self, matches: Matches, gone: Sequence[Gone]) -> Matches:
         """Turn pairs into what the join type asks for."""
-        how = self.how
-        if how.name == "inner":
-            return
-        columns = matches.columns()
-        if how.semi is not None:
-            matches.pairs = [
-                alone(how.semi, note_matches(self.chains[how.semi], columns[how.semi], self.journal))
-            ]
-            return
-        for k in how.unmatched:
-            note_matches(self.chains[k], columns[k], self.journal)
-        if not how.pairs:
-            matches.pairs = []
-        for k in how.unmatched:
-            matches.pairs.append(alone(k, sweep(self.chains[k], *self.arrivals.gone_before(k), self.journal)))
+        settled = matched(self.how, matches, self.flags)
+        settled.pairs += unmatched(self.how, self.flags, self.segments, gone)
+        return settled
 
-    def _expire(self, k: int) -> None:
+    def _expire(self, k: int, gone: Gone) -> None:
         chain, payload = self.chains[k], self.payload[k]
-        if chain.subwindows and chain.expire(*self.arrivals.gone_before(k)) and payload is not None:
+        if chain.subwindows and chain.expire(*gone) and payload is not None:
             payload.drop_before(chain.first)
+            flags = self.flags[k]
+            if flags is not None:
+                flags.drop_before(chain.first)
 
     def finish(self) -> Outcome:
         """The streams have ended: every row that waits for a partner is emitted, and everything is forgotten."""
@@ -553,8 +573,7 @@ class JoinCore:
         outcome = Outcome(
             Matches(), {}, [None if payload is None else payload.chunks for payload in self.payload]
         )
-        for k in self.how.unmatched:
-            outcome.matches.pairs.append(alone(k, sweep(self.chains[k], TOP, TOP, self.journal)))
+        outcome.matches.pairs += unmatched(self.how, self.flags, self.segments, [(TOP, TOP)] * 2)
         for k in (0, 1):
             self.chains[k].expire(TOP, TOP)
             payload = self.payload[k]

@@ -13,7 +13,7 @@ from watersmeet.join.plan import Plan, all_valid
 from watersmeet.kernels.sort import sort_keys
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import TimeAxis
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 _NO_KEYS = np.empty(0, np.int64)
 _NO_ROWS = np.empty(0, np.int32)
@@ -126,7 +126,7 @@ def slices(
 ) -> Iterator[tuple[int, int]]:
     """Where to cut a batch that is much longer than the windows, so that most pairs of slices need not meet."""
     pieces = 1.0
-    counted = [window.n for window in windows if isinstance(window, Rows)]
+    counted = [window.rows for window in windows if window.rows is not None]
     if interleaved and counted:
         pieces = rows / (2 * max(counted))
     if times is not None and times.size and axis is not None:

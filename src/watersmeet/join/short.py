@@ -21,7 +21,7 @@ from watersmeet.kernels.short import GROUP, chain_pairs, group_pairs
 from watersmeet.kernels.sort import sort_keys
 from watersmeet.streams.arrival import Arrivals
 from watersmeet.streams.payload import Payload
-from watersmeet.streams.window import Rows, Window
+from watersmeet.streams.window import Window
 
 FEW = 16  # rows; with more, the long way costs less a row
 ROOM = 1024  # pairs found at once; a probe with more matches takes the long way
@@ -51,8 +51,7 @@ class Core(Protocol):
 def is_simple(core: Core) -> bool:
     """Whether plan, windows and join type allow the short way."""
     plan = core.plan
-    timed = core.arrivals.timed(0) or core.arrivals.timed(1)
-    if plan is None or timed or core.how.name != "inner" or core.mode == "ranges":
+    if plan is None or core.arrivals.some_timed or core.how.name != "inner" or core.mode == "ranges":
         return False
     return plan.ranges_suffice and not plan.condition.filters and "bi_sort" in plan.kinds
 
@@ -119,8 +118,7 @@ class ShortWay:
             runs = self._runs[k] = _gather_runs(chain.subwindows, newest)
             if runs is None:
                 return ROOM + 1
-        window = core.windows[k]
-        oldest = int(core.arrivals.counts[k]) - window.n if isinstance(window, Rows) else 0
+        oldest = core.windows[k].lowest(int(core.arrivals.counts[k]))
         buffer = (newest.buffer_keys, newest.buffer_rows, newest.buffered, chain.subwindows[-1].base)
         n = chain_pairs(*runs.groups[-1], *buffer, lo, hi, oldest, 0, self._probes, self._stored)
         for group in runs.groups[:-1]:

@@ -41,10 +41,15 @@ def stored_rows(core: JoinCore) -> dict[int, pa.Table]:
         flags = [np.empty(0, np.bool_)]
         for sub in core.chains[k].subwindows:
             parts.append(payload.rows_between(sub.base, sub.end))
-            flags.append(np.zeros(sub.count, np.bool_) if sub.done is None else sub.done[: sub.count])
+            flags.append(_flags_of(core, k, sub))
         table = pa.Table.from_batches(parts).append_column(DONE, pa.array(np.concatenate(flags)))
         tables[k] = _with_extra(core, k, table)
     return tables
+
+
+def _flags_of(core: JoinCore, k: int, sub: SubWindow) -> np.ndarray:
+    flags = core.flags[k]
+    return np.zeros(sub.count, np.bool_) if flags is None else flags.between(sub.base, sub.end)
 
 
 def _with_extra(core: JoinCore, k: int, table: pa.Table) -> pa.Table:
@@ -58,7 +63,7 @@ def _with_extra(core: JoinCore, k: int, table: pa.Table) -> pa.Table:
 
 def restore(core: JoinCore, numbers: dict[str, Any], tables: dict[int, pa.Table]) -> None:
     """Give a new core, whose schemas are known, a saved state."""
-    core.arrivals.commit(np.array(numbers["counts"]), np.array(numbers["clock"]))
+    core.arrivals.stand_at(np.array(numbers["counts"]), np.array(numbers["clock"]))
     core.replans = list(numbers["replans"])
     core.restore_extra(numbers["extra"])
     core.plan = None  # sub-windows are filled first, and indexed once all rows are there
@@ -73,6 +78,9 @@ def _restore_stream(core: JoinCore, k: int, table: pa.Table, borders: list[list[
     assert payload is not None
     chain = core.chains[k] = core.new_chain(k, 0)
     payload.end = chain.dropped = int(core.arrivals.counts[k])
+    flags = core.flags[k]
+    if flags is not None:
+        flags.start_at(borders[0][0] if borders else chain.dropped)
     taken = 0
     for base, end in borders:
         rows = table.slice(taken, end - base)
@@ -92,9 +100,9 @@ def _restore_stream(core: JoinCore, k: int, table: pa.Table, borders: list[list[
             bare_block(batch, base, core.times(k, batch)), partial(int, end - base), _no_index, _never
         )
         core.note_latest(k, batch, core.times(k, batch))
-        done = chain.subwindows[-1].done
-        if done is not None:
-            done[:] = rows.column(DONE).to_numpy()
+        if flags is not None:
+            flags.restore(base, rows.column(DONE).to_numpy())
+    core.reach_flags()
 
 
 def _nobody(rows: int, schema: pa.Schema) -> pa.RecordBatch:

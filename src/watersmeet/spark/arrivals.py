@@ -17,9 +17,8 @@ import numpy as np
 
 from watersmeet.kernels.arrival import judge
 from watersmeet.spark.layout import Dealing
-from watersmeet.streams.arrival import Arrivals, Arrived
+from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone
 from watersmeet.streams.clock import BOTTOM
-from watersmeet.streams.window import Rows, Window
 
 Numbering = Callable[[np.ndarray], np.ndarray]
 """How many of a stream's first n rows, counted over all cores, are numbered on this one."""
@@ -33,62 +32,58 @@ class Turn:
     clocks: list[np.ndarray]  # the other stream's clock at that moment
     clock: np.ndarray  # after the batch
     totals: np.ndarray  # after the batch
+    order: np.ndarray | None = None  # the interleaving, where it is known
 
 
-class BatchArrivals(Arrivals):
-    """Arrivals whose verdicts are worked out with the batch, before it is pushed."""
+class BatchArrivals:
+    """What the rows of a batch may see, worked out before it is pushed to the core whose ``arrivals`` these are."""
 
-    def __init__(self, windows: Sequence[Window], dealing: Sequence[Dealing]) -> None:
-        super().__init__(windows)
-        self.dealing = tuple(dealing)
+    def __init__(self, arrivals: Arrivals, dealing: Sequence[Dealing]) -> None:
+        self.own, self.windows, self.dealing = arrivals, arrivals.windows, tuple(dealing)
         self.totals = np.zeros(2, np.int64)
-        self.verdicts: tuple[Arrived, Arrived] | None = None
-        self.turn: Turn | None = None
 
-    def admit(
-        self, sizes: Sequence[int], times: Sequence[np.ndarray | None], order: np.ndarray | None, first: int
-    ) -> tuple[tuple[Arrived, Arrived], np.ndarray, np.ndarray]:
-        turn = self.turn
-        assert turn is not None
-        assert self.verdicts is not None
-        self.totals = turn.totals
-        return self.verdicts, self.counts + np.array(sizes, np.int64), turn.clock
+    def admission(self, turn: Turn, arrived: tuple[Arrived, Arrived], stored: Sequence[int]) -> Admission:
+        """The batch as the core takes it. ``stored``: how many rows of each stream stay on this core."""
+        counts = self.own.counts + np.array(stored, np.int64)
+        gone = tuple(self._gone(k, turn, counts) for k in (0, 1))
+        return Admission(arrived, counts, turn.clock, gone, turn.order, (0, 1))
 
-    def verdict(self, k: int, rows: np.ndarray | None, times: np.ndarray | None, other: Numbering) -> Arrived:
+    def verdict(
+        self, k: int, turn: Turn, rows: np.ndarray | None, times: np.ndarray | None, other: Numbering
+    ) -> Arrived:
         """What these rows of stream k (positions in the turn; None: all) may see; ``other``: the other stream's numbering."""
-        assert self.turn is not None
-        seen, clocks = self.turn.seen[k], self.turn.clocks[k]
+        seen, clocks = turn.seen[k], turn.clocks[k]
         if rows is not None:
             seen, clocks = seen[rows], clocks[rows]
             times = None if times is None else times[rows]
-        arrived = self._verdict(k, np.zeros(seen.size, np.bool_), times, seen, clocks)
-        window = self.windows[1 - k]
-        arrived.validity.arrival_lo = _short(other(seen - window.n)) if isinstance(window, Rows) else 0
-        arrived.validity.arrival_hi = _short(other(seen))
+        matrix = np.broadcast_to(seen, (2, seen.size)), np.broadcast_to(clocks, (2, clocks.size))
+        arrived = self.own.verdict(k, np.zeros(seen.size, np.bool_), times, *matrix)
+        window, validity = self.windows[1 - k], arrived.of(1 - k)
+        validity.arrival_lo = 0 if window.rows is None else _short(other(window.lowest(seen)))
+        validity.arrival_hi = _short(other(seen))
         return arrived
 
-    def numbering(self, k: int, kept: np.ndarray | None) -> Numbering:
+    def numbering(self, k: int, turn: Turn, kept: np.ndarray | None) -> Numbering:
         """Of stream k in this batch, of which this core keeps the rows at these positions (None: all)."""
-        deal, total, count = self.dealing[k], int(self.totals[k]), int(self.counts[k])
+        deal, total, count = self.dealing[k], int(self.totals[k]), int(self.own.counts[k])
         if kept is None:
             return lambda numbers: numbers - total + count
-        if isinstance(
-            self.windows[k], Rows
-        ):  # also rows of earlier batches are asked for, and dealing by number knows them all
+        # Also rows of earlier batches are asked for, and dealing by number knows them all.
+        if self.windows[k].rows is not None:
             return lambda numbers: deal.below(numbers) - deal.below(total) + count
-        assert self.turn is not None
-        before = np.zeros(int(self.turn.totals[k]) - total + 1, np.int64)
+        before = np.zeros(int(turn.totals[k]) - total + 1, np.int64)
         before[1:][kept] = 1
         before = before.cumsum() + count
         return lambda numbers: before[numbers - total]
 
-    def gone_before(self, k: int) -> tuple[int, int]:
+    def _gone(self, k: int, turn: Turn, counts: np.ndarray) -> Gone:
+        """What of stream k can never match again once the batch is over."""
         window = self.windows[k]
-        if not isinstance(window, Rows):
-            return super().gone_before(k)
+        if window.rows is None:
+            return self.own.gone(counts, turn.clock)[k]
         deal = self.dealing[k]
-        gone = deal.below(self.totals[k] - window.n) - deal.below(self.totals[k])
-        return int(gone + self.counts[k]), BOTTOM
+        gone = deal.below(window.lowest(turn.totals[k])) - deal.below(turn.totals[k])
+        return int(gone + counts[k]), BOTTOM
 
 
 def _short(numbers: np.ndarray) -> int | np.ndarray:
@@ -100,7 +95,7 @@ def keyword_turn(arrivals: BatchArrivals, sizes: Sequence[int], clock: np.ndarra
     """All rows of the first stream come, then all of the second."""
     totals = arrivals.totals
     seen = [np.full(sizes[0], totals[1]), np.full(sizes[1], totals[0] + sizes[0])]
-    clocks = [np.full(sizes[0], arrivals.clock[1]), np.full(sizes[1], clock[0])]
+    clocks = [np.full(sizes[0], arrivals.own.clock[1]), np.full(sizes[1], clock[0])]
     return Turn(seen, clocks, clock, totals + np.array(sizes, np.int64))
 
 
@@ -112,13 +107,22 @@ def merged_turn(
     clock: np.ndarray,
 ) -> Turn:
     """Rows come in ``order``: the stream of each. All rows of both streams are here."""
-    none = np.empty(0, np.int64)
-    codes = [none if t is None else t for t in times]
-    low = [np.full(t.size, BOTTOM) for t in codes]  # nobody is late: that has been judged
-    running, totals = arrivals.clock.copy(), arrivals.totals.copy()
+    starts = np.cumsum([0, *sizes])
+    rows = int(starts[-1])
+    codes, low = np.zeros(rows, np.int64), np.full(rows, BOTTOM)  # nobody is late: that has been judged
+    for k, own in enumerate(times):
+        if own is not None:
+            codes[starts[k] : starts[k + 1]] = own
+    running, totals = arrivals.own.clock.copy(), arrivals.totals.copy()
     running[2:] = BOTTOM
-    late = [np.empty(n, np.bool_) for n in sizes]
-    seen = [np.empty(n, np.int64) for n in sizes]
-    clocks = [np.empty(n, np.int64) for n in sizes]
-    judge(order, codes[0], low[0], codes[1], low[1], running, totals, *late, *seen, *clocks)
-    return Turn(seen, clocks, clock, totals)
+    timed = np.array([own is not None for own in times])
+    late, seen, clocks = np.empty(rows, np.bool_), np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
+    judge(order, starts[:-1], timed, codes, low, running, totals, late, seen, clocks)
+    first, second = slice(0, sizes[0]), slice(sizes[0], rows)
+    return Turn(
+        [seen[rows:][first], seen[:rows][second]],
+        [clocks[rows:][first], clocks[:rows][second]],
+        clock,
+        totals,
+        order,
+    )

@@ -111,7 +111,7 @@ def _text(length: Fraction) -> str:
 
 def handed_on(stream: str, window: Window, frame: DataFrame) -> Window:
     """The window of a stream, with the lateness that its rows need if they come from a join of ours."""
-    if not isinstance(window, Range) or not frame.isStreaming:
+    if not window.timed or not frame.isStreaming:
         return window
     plan, claimed = _origin(frame._jdf.queryExecution().analyzed())
     if JOIN not in plan.toString():

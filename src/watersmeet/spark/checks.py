@@ -17,7 +17,7 @@ from watersmeet.spark.state_location import absolute, open_location
 from watersmeet.sql.condition import BoundCondition, Condition
 from watersmeet.sql.select import BoundSelect, Select
 from watersmeet.streams.clock import TimeAxis, time_domain
-from watersmeet.streams.window import Range, Rows, Unbounded, Window
+from watersmeet.streams.window import Window
 
 CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 FOLDER = "_watersmeet"  # in the session's checkpoint location, beside the checkpoints of its queries
@@ -73,7 +73,7 @@ def bound_texts(
 
 def windows_of(streams: tuple[str, str], windows: Mapping[str, Window]) -> list[Window]:
     for stream in streams:
-        if not isinstance(windows[stream], Rows | Range | Unbounded):
+        if not isinstance(windows[stream], Window):
             raise OptionError(
                 f"the window of stream {stream!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {windows[stream]!r}"
             )
@@ -89,7 +89,7 @@ def check_options(
     late: str | None,
     select: BoundSelect,
 ) -> None:
-    if any(isinstance(window, Range) for window in windows):
+    if any(window.timed for window in windows):
         TimeAxis(list(schemas), windows, list(schemas.values()))
     if index not in INDEXES:
         raise OptionError(f"index= must be one of {', '.join(INDEXES)}; got {index!r}")

@@ -90,7 +90,7 @@ def metrics_row(live: LiveCore, outcome: Outcome) -> Iterator[pa.RecordBatch]:
     figures |= {
         f"late_{stream}": late.num_rows for stream, late in zip(bound.spec.streams, outcome.late, strict=True)
     }
-    watermark = live.arrivals.watermark
+    watermark = live.core.arrivals.watermark
     if bound.axis is not None and watermark > BOTTOM:
         figures["watermark"] = int(bound.axis.value(watermark))
     schema = output_schema(bound)

@@ -22,7 +22,6 @@ from watersmeet.spark.wire import Received
 from watersmeet.streams.clock import BOTTOM, time_domain
 from watersmeet.streams.interleave import interleaving
 from watersmeet.streams.payload import Chunks
-from watersmeet.streams.window import Rows
 
 
 @dataclass
@@ -47,7 +46,7 @@ class LiveCore:
         ]
         self.dealing = dealing
         self.core = JoinCore(spec.streams, spec.windows, self.section.how, spec.index, "pairs", 1, None)
-        self.arrivals = self.core.arrivals = BatchArrivals(spec.windows, dealing)
+        self.arrivals = BatchArrivals(self.core.arrivals, dealing)
         self.core.open(bound.schemas, bound.axis)
         self.core.bind(bound.condition, bound.columns)
         self.runs: list[list[Run]] = [[], []]
@@ -57,13 +56,12 @@ class LiveCore:
 
     def push(self, received: Received) -> Outcome:
         """Join what was received. The watermark moves when all is done."""
-        clock = self.arrivals.moved([received.latest(k) for k in (0, 1)])
+        clock = self.core.arrivals.moved([received.latest(k) for k in (0, 1)])
         given = [received.stream(k, schema) for k, schema in enumerate(self.bound.schemas)]
         judged = [self._on_time(k, batch) for k, batch in enumerate(given)]
         kept = [batch for batch, _ in judged]
-        order = self._order(kept)
-        self.arrivals.turn = self._turn(kept, order, clock)
-        found = self._join(kept, order)
+        turn = self._turn(kept, self._order(kept), clock)
+        found = self._join(kept, turn)
         late = (judged[0][1], judged[1][1])
         self.late = [self.late[k] + late[k].num_rows for k in (0, 1)]
         return Outcome(found.matches, found.chunks, late)
@@ -83,25 +81,26 @@ class LiveCore:
         left, right = (pa.RecordBatch.from_pylist([], schema=schema) for schema in self.bound.schemas)
         return left, right
 
-    def _join(self, given: list[pa.RecordBatch], order: np.ndarray | None) -> CoreOutcome:
+    def _join(self, given: list[pa.RecordBatch], turn: Turn) -> CoreOutcome:
         """Store this core's share of the rows and probe with them; where both streams are dealt out, the others come as visitors."""
         mine = [self._mine(k, batch) for k, batch in enumerate(given)]
         times = [self.core.times(k, batch) for k, batch in enumerate(given)]
-        number = [self.arrivals.numbering(k, mine[k]) for k in (0, 1)]
-        left, right = (self.arrivals.verdict(k, mine[k], times[k], number[1 - k]) for k in (0, 1))
-        self.arrivals.verdicts = (left, right)
+        number = [self.arrivals.numbering(k, turn, mine[k]) for k in (0, 1)]
+        left, right = (self.arrivals.verdict(k, turn, mine[k], times[k], number[1 - k]) for k in (0, 1))
         visiting = []
         for k, (rows, batch) in enumerate(zip(mine, given, strict=True)):
             if rows is not None and mine[1 - k] is not None:
                 others = np.delete(np.arange(batch.num_rows), rows)
-                seen = self.arrivals.verdict(k, others, times[k], number[1 - k])
+                seen = self.arrivals.verdict(k, turn, others, times[k], number[1 - k])
                 visiting.append((batch.take(pa.array(others)), seen))
         stored = [
             batch if rows is None else batch.take(pa.array(rows))
             for rows, batch in zip(mine, given, strict=True)
         ]
-        found = self.core.push(stored, order, 0, visiting)
+        admission = self.arrivals.admission(turn, (left, right), [batch.num_rows for batch in stored])
+        found = self.core.push(stored, admission, visiting)
         self.core.commit()
+        self.arrivals.totals = turn.totals
         return found
 
     def _mine(self, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
@@ -109,7 +108,7 @@ class LiveCore:
         deal = self.dealing[k]
         if not self.bound.dealt(self.section, k):
             return None
-        if isinstance(self.bound.spec.windows[k], Rows):
+        if self.bound.spec.windows[k].rows is not None:
             return deal.mine(int(self.arrivals.totals[k]), batch.num_rows)
         return np.flatnonzero(contents(batch) % np.uint64(deal.cores) == deal.core)
 
@@ -117,7 +116,7 @@ class LiveCore:
         """The rows that count, and those that are late and to be reported by this core."""
         without = None if self.bound.axis is None else self.bound.axis.timeless(k, batch)
         timed = batch if without is None else batch.filter(pa.array(~without))
-        times, watermark = self.core.times(k, timed), self.arrivals.watermark
+        times, watermark = self.core.times(k, timed), self.core.arrivals.watermark
         if times is None or (without is None and (not times.size or int(times.min()) >= watermark)):
             return batch, batch.slice(0, 0)
         behind = np.ones(batch.num_rows, np.bool_) if without is None else without.copy()
@@ -175,9 +174,10 @@ class LiveCore:
 
     def done(self, k: int) -> np.ndarray | None:
         """Of the rows in sub-windows, which need no more attention; None: nobody asks."""
-        if not self.section.how.tracks(k):
+        mine = self.core.flags[k]
+        if mine is None:
             return None
-        flags = [sub.done[: sub.count] for sub in self.core.chains[k].subwindows if sub.done is not None]
+        flags = [mine.between(sub.base, sub.end) for sub in self.core.chains[k].subwindows]
         return np.concatenate(flags) if flags else np.empty(0, np.bool_)
 
     def restore(
@@ -194,7 +194,7 @@ class LiveCore:
 
     @property
     def watermark(self) -> str | None:
-        axis, watermark = self.bound.axis, self.arrivals.watermark
+        axis, watermark = self.bound.axis, self.core.arrivals.watermark
         return None if axis is None or watermark == BOTTOM else axis.text(watermark)
 
 

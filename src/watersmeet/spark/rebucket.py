@@ -21,7 +21,6 @@ from watersmeet.spark.planning import Outlook
 from watersmeet.spark.saving import stored_table
 from watersmeet.spark.spec import GUEST, Binding
 from watersmeet.spark.task import Task
-from watersmeet.streams.window import Rows
 
 NUMBER = "__number"  # arrival number over all cores, where rows are counted
 PIECE = 1 << 16  # rows that are dealt out at once
@@ -70,7 +69,7 @@ class _Sources:
         self.layout = layouts[self.section]
         cores, counted = self.layout.cores, self.layout.kind == "counted"
         self.dealt = counted and (bound.how.name == "inner" or k == self.layout.home)
-        self.numbered = counted and (not self.dealt or isinstance(bound.spec.windows[k], Rows))
+        self.numbered = counted and (not self.dealt or bound.spec.windows[k].rows is not None)
         # Where rows are counted and not dealt out, every core has all of them.
         several = not counted or self.dealt
         self.manifests = manifests[self.section * cores :][: cores if several else 1]
@@ -131,9 +130,9 @@ def _shares(
 def _seen(bound: Binding, sources: _Sources, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Cores drop old rows of a Rows window at different times. What all have is what can still be seen."""
     window = bound.spec.windows[k]
-    if not isinstance(window, Rows):
+    if window.rows is None:
         return rows
-    oldest = sources.manifests[0].counts[k] - window.n
+    oldest = window.lowest(sources.manifests[0].counts[k])
     return rows.filter(pa.array(rows.column(NUMBER).to_numpy() >= oldest))
 
 

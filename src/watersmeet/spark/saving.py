@@ -59,7 +59,7 @@ def save(live: LiveCore, task: Task, outlook: Outlook, ahead: Outlook, course: s
 def _save_stream(live: LiveCore, k: int, writer: RunWriter) -> dict[str, object]:
     chain, payload = live.core.chains[k], live.core.payload[k]
     assert payload is not None
-    end = int(live.arrivals.counts[k])
+    end = int(live.core.arrivals.counts[k])
     runs = [run for run in live.runs[k] if run.end > chain.first]
     start = max(runs[-1].end if runs else chain.first, chain.first)
     for size in SIZES:

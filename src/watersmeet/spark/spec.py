@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.api.state import window_to_json
 from watersmeet.join.outer import How, join_type
 from watersmeet.sql.condition import Band, BoundCondition, Condition
 from watersmeet.sql.parse import one_line
 from watersmeet.sql.select import BoundSelect, Select
 from watersmeet.streams.clock import TimeAxis
-from watersmeet.streams.window import Range, Rows, Window
+from watersmeet.streams.window import Window
 
 GUEST = "__guest"  # the column that tells a row's copies from the row itself
 
@@ -72,7 +71,7 @@ class Binding:
         self.how = join_type(spec.how)
         kept = list(spec.streams) if self.how.one_sided is None else [spec.streams[self.how.one_sided]]
         self.select: BoundSelect = Select(spec.select).bind(schemas, kept)
-        timed = any(isinstance(window, Range) for window in spec.windows)
+        timed = any(window.timed for window in spec.windows)
         self.axis = TimeAxis(spec.streams, spec.windows, spec.schemas) if timed else None
 
     @cached_property
@@ -138,15 +137,13 @@ class Binding:
         spec = self.spec
         types = {}
         for stream, window, schema in zip(spec.streams, spec.windows, spec.schemas, strict=True):
-            used = set(self.condition.columns[stream]) | (
-                {window.time} if isinstance(window, Range) else set()
-            )
+            used = set(self.condition.columns[stream]) | (set() if window.time is None else {window.time})
             types[stream] = {name: str(schema.field(name).type) for name in schema.names if name in used}
         return {
             "condition": one_line(spec.condition),
             "how": self.how.name,
             "streams": list(spec.streams),
-            "windows": [window_to_json(window) for window in spec.windows],
+            "windows": [window.to_json() for window in spec.windows],
             "types": types,
         }
 
@@ -156,7 +153,7 @@ def stored_columns(
 ) -> list[str]:
     """The columns of a stream that must be kept; at least one, so that rows can be counted."""
     needed = {*condition.columns.get(stream, ()), *select.columns.get(stream, ())}
-    if isinstance(window, Range):
+    if window.time is not None:
         needed.add(window.time)
     return [name for name in schema.names if name in needed] or schema.names[:1]
 
@@ -168,7 +165,7 @@ def spreading_band(condition: BoundCondition) -> Band | None:
 
 
 def counted(windows: tuple[Window, ...] | list[Window]) -> bool:
-    return any(isinstance(window, Rows) for window in windows)
+    return any(window.rows is not None for window in windows)
 
 
 _bindings: dict[str, Binding] = {}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from watersmeet.errors import OptionError
 from watersmeet.spark.spec import counted, spreading_band
 from watersmeet.sql.condition import BoundCondition
-from watersmeet.streams.window import Range, Window
+from watersmeet.streams.window import Window
 
 SPREADS = ("auto", "hash", "range", "broadcast")
 
@@ -45,7 +45,7 @@ def one_order(windows: Sequence[Window], order: str | None) -> str | None:
     """Why a join depends on the order of all rows of a batch; None if it does not."""
     if counted(list(windows)):
         return "a Rows window, which is counted over all cores"
-    timed = [isinstance(window, Range) for window in windows]
+    timed = [window.timed for window in windows]
     if order is not None and timed[0] != timed[1]:
         return f"order={order!r} with a Range window opposite a window without time"
     return None

@@ -1,15 +1,16 @@
 """A join condition: SQL text to the normal form that the rest of the engine works with.
 
-The text is a conjunction. What touches one stream is a filter on its rows; what compares the two streams
+The text is a conjunction. What touches one stream is a filter on its rows; what compares two streams
 in a way that an index can answer is a band; what is left, and every band whose codes do not decide it
-alone, is the residual, checked on candidate pairs. A pair satisfies the text iff both rows pass their
-filters, the keys satisfy all bands, and the residual holds: always, also for NULL (never true), NaN and
-overflow.
+alone, is a residual, checked on candidates as soon as all its streams are there. A combination of rows, one a
+stream, satisfies the text iff all pass their filters, the keys satisfy all bands, and all residuals hold: always, also for
+NULL (never true), NaN and overflow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -69,10 +70,10 @@ class Condition:
         return binder.boolean(part)
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> BoundCondition:
-        """The normal form for streams with these schemas; the first stream is the left one."""
-        if len(schemas) != 2:
+        """The normal form for streams with these schemas; of two streams the one that is written first is the left one."""
+        if len(schemas) < 2:
             raise ConditionError(
-                f"a join must have two streams; got {len(schemas)}; give one schema for each of two streams"
+                f"a join must have at least two streams; got {len(schemas)}; give one schema for each"
             )
         with self.source.of_any_depth():
             bound = Binder(self.source, schemas).boolean(self._syntax)
@@ -84,9 +85,10 @@ def _conjuncts_of(node: Syntax) -> list[Syntax]:
 
 
 class Band:
-    """Two key expressions and intervals: the left key lies in one of them around the right key."""
+    """Two key expressions, of two streams, and intervals: the left key lies in one of them around the right key."""
 
-    def __init__(self, atom: Atom, streams: list[str]) -> None:
+    def __init__(self, atom: Atom, streams: Sequence[str]) -> None:
+        self.streams = tuple(streams)
         self.left, self.right = atom.left, atom.right
         self.domain: Domain = atom.domain
         self.intervals: tuple[Interval, ...] = atom.intervals
@@ -139,8 +141,26 @@ class Band:
         return _disjoint(found)
 
 
+@dataclass(frozen=True)
+class Residual:
+    """What only the rows themselves can tell, of two streams or more."""
+
+    expr: Expr
+    streams: tuple[str, ...]
+    columns: Mapping[str, list[str]]  # by stream, what it reads
+
+    def holds(self, rows: Mapping[str, pa.RecordBatch]) -> np.ndarray:
+        """Which of the aligned combinations (row i of each stream's batch) satisfy it."""
+        named = {
+            (stream, name): rows[stream].column(name)
+            for stream in self.streams
+            for name in self.columns[stream]
+        }
+        return _true(evaluate(self.expr, named, rows[self.streams[0]].num_rows))
+
+
 class BoundCondition:
-    """The normal form of a condition for two streams: bands, filters, residual."""
+    """The normal form of a condition for some streams: bands, filters, residuals."""
 
     def __init__(self, text: str, condition: Expr, streams: list[str]) -> None:
         self.text = text
@@ -150,7 +170,10 @@ class BoundCondition:
         rest: list[Expr] = []
         for part in _conjuncts(_negation_pushed(condition, negate=False)):
             touched = streams_of(part)
-            atom = atom_of(part, *streams) if len(touched) == 2 else None
+            atom = None
+            if len(touched) == 2:
+                left, right = (stream for stream in streams if stream in touched)
+                atom = atom_of(part, left, right)
             if not touched:
                 if evaluate(part, {}, 1)[0].as_py() is not True:
                     for stream in streams:
@@ -165,24 +188,22 @@ class BoundCondition:
         usable = [(atom, parts) for atom, parts in atoms if atom.usable]
         if any(not atom.intervals for atom, _ in usable):  # a contradiction: no pair can satisfy it
             filters = {stream: [_FALSE] for stream in streams}
-        bands = [(Band(atom, streams), parts) for atom, parts in usable if atom.intervals]
+        bands = [(Band(atom, _streams_of(atom)), parts) for atom, parts in usable if atom.intervals]
         self.bands = tuple(band for band, _ in bands)
         inexact = [part for band, parts in bands if not band.exact for part in parts]
-        self.residual = conjunction(list(dict.fromkeys([*inexact, *rest])))
+        unsaid = list(dict.fromkeys([*inexact, *rest]))
+        self.residual = conjunction(unsaid)
+        self.residuals = _by_streams(unsaid, streams)
         joined = {stream: conjunction(list(dict.fromkeys(parts))) for stream, parts in filters.items()}
         self.filters: dict[str, Expr] = {stream: expr for stream, expr in joined.items() if expr is not None}
         needed = [*self.filters.values(), *([self.residual] if self.residual is not None else [])]
         needed += [side for band in self.bands for side in (band.left, band.right)]
         self.columns = {stream: _columns_in(needed, stream) for stream in streams}
         self._filter_columns = {stream: columns_of(expr) for stream, expr in self.filters.items()}
-        self.residual_columns = {
-            stream: _columns_in([self.residual] if self.residual is not None else [], stream)
-            for stream in streams
-        }
 
     @property
     def impossible(self) -> bool:
-        """Whether no pair can ever satisfy it: a contradiction."""
+        """Whether nothing can ever satisfy it: a contradiction."""
         return _FALSE in self.filters.values()
 
     def __str__(self) -> str:
@@ -198,14 +219,32 @@ class BoundCondition:
         named = _named(stream, columns, self._filter_columns[stream])
         return _true(evaluate(self.filters[stream], named, columns.num_rows))
 
-    def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> np.ndarray:
-        """Which of the aligned pairs (row i of left with row i of right) satisfy the residual."""
-        if self.residual is None:
-            return np.ones(left.num_rows, np.bool_)
-        named: dict[tuple[str, str], pa.Array] = {}
-        for stream, batch in zip(self.streams, (left, right), strict=True):
-            named |= {(stream, name): batch.column(name) for name in self.residual_columns[stream]}
-        return _true(evaluate(self.residual, named, left.num_rows))
+    def holds(self, *rows: pa.RecordBatch) -> np.ndarray:
+        """Which of the aligned combinations (row i of each stream's batch) satisfy all residuals."""
+        named = dict(zip(self.streams, rows, strict=True))
+        holds = np.ones(rows[0].num_rows, np.bool_)
+        for residual in self.residuals:
+            holds &= residual.holds(named)
+        return holds
+
+
+def _streams_of(atom: Atom) -> tuple[str, str]:
+    (left,), (right,) = streams_of(atom.left), streams_of(atom.right)
+    return left, right
+
+
+def _by_streams(parts: Sequence[Expr], streams: Sequence[str]) -> tuple[Residual, ...]:
+    """A residual for each set of streams that is touched together, those of few streams first."""
+    touched: dict[tuple[str, ...], list[Expr]] = {}
+    for part in parts:
+        read = streams_of(part)
+        touched.setdefault(tuple(stream for stream in streams if stream in read), []).append(part)
+    found = []
+    for together, several in sorted(touched.items(), key=lambda item: len(item[0])):
+        expr = conjunction(several)
+        assert expr is not None
+        found.append(Residual(expr, together, {stream: _columns_in([expr], stream) for stream in together}))
+    return tuple(found)
 
 
 def _single(bounds: Bounds) -> bool:

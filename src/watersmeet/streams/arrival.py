@@ -1,8 +1,9 @@
-"""Who came when: arrival numbers, late rows, watermark, and what each row may see of the other stream.
+"""Who came when: arrival numbers, late rows, watermark, and what each row may see of the other streams.
 
-This is the one rule of the engine. A row gets the next arrival number of its stream. As a probe it carries a validity range over the
-other stream: arrival numbers [lo, hi) and, for time windows, time codes [lo, hi]. A pair is a result iff the condition holds
-and the stored row lies in the probing row's range. Nothing else decides, so expiry is only garbage collection.
+This is the one rule of the engine. A row gets the next arrival number of its stream. As a probe it carries, for each other stream, a
+validity range: arrival numbers [lo, hi) and, for time windows, time codes [lo, hi]. A combination of rows, one a stream, is a result
+iff the condition holds and every pair of them is valid: the earlier row lies in the later one's range. Nothing else decides, so expiry
+is only garbage collection.
 """
 
 from collections.abc import Sequence
@@ -13,14 +14,17 @@ import numpy as np
 
 from watersmeet.kernels.arrival import count_seen, judge
 from watersmeet.streams.clock import BOTTOM, TOP, TimeAxis
-from watersmeet.streams.window import Range, Rows, Window
+from watersmeet.streams.window import Window
 
 _NONE = np.empty(0, np.int64)
+
+Gone = tuple[int, int]
+"""What of a stream can never match again: arrival numbers below the first, time codes below the second."""
 
 
 @dataclass(slots=True)
 class Validity:
-    """What the rows of one block may match of the other stream. Scalars hold for all rows of the block."""
+    """What the rows of one block may match of another stream. Scalars hold for all rows of the block."""
 
     arrival_lo: int | np.ndarray
     arrival_hi: int | np.ndarray
@@ -35,8 +39,17 @@ class Validity:
             *(bound[start:stop] if isinstance(bound, np.ndarray) else bound for bound in self._bounds())
         )
 
+    def take(self, rows: np.ndarray) -> "Validity":
+        """The ranges of these rows of the block."""
+        return Validity(
+            *(bound[rows] if isinstance(bound, np.ndarray) else bound for bound in self._bounds())
+        )
+
     def _bounds(self) -> tuple[Any, ...]:
         return self.arrival_lo, self.arrival_hi, self.time_lo, self.time_hi
+
+
+Sees = tuple[Validity | None, ...]  # by stream; None: its own
 
 
 @dataclass(slots=True)
@@ -45,17 +58,41 @@ class Arrived:
 
     late: np.ndarray | None  # mask over the pushed rows; None: nobody was late
     times: np.ndarray | None  # codes of the accepted rows' times
-    validity: Validity
+    sees: Sees
+
+    def of(self, stream: int) -> Validity:
+        """What the rows may see of another stream."""
+        validity = self.sees[stream]
+        assert validity is not None
+        return validity
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What was decided of a push before anything is changed."""
+
+    arrived: tuple[Arrived, ...]  # by stream
+    counts: np.ndarray  # rows accepted, with the push
+    clock: np.ndarray  # with the push
+    gone: tuple[Gone, ...]  # by stream, once the push is over
+    order: np.ndarray | None  # the stream of each pushed row, late ones too; None: one stream after the other
+    turns: tuple[int, ...]  # the streams in the order in which they come, where ``order`` does not say
 
 
 class Arrivals:
-    """Counts, clocks and watermark of two streams. ``admit`` gives a verdict; ``commit`` makes it count."""
+    """Counts, clocks and watermark of some streams. ``admit`` decides; ``stand_at`` makes it count."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self.windows = tuple(windows)
-        self.counts = np.zeros(2, np.int64)
-        # [largest time seen of 0, of 1, largest (time - lateness) of 0, of 1]; an untimed stream holds nobody back.
-        self.clock = np.array([BOTTOM, BOTTOM, *(BOTTOM if self.timed(k) else TOP for k in (0, 1))])
+        self.streams = len(self.windows)
+        self.timed = tuple(window.timed for window in self.windows)
+        self.some_timed = any(self.timed)
+        self._timed_array = np.array(self.timed)
+        # Whether a row without a time may have to know the clock of a stream that has one.
+        self._mixed = self.some_timed and not all(self.timed)
+        self.counts = np.zeros(self.streams, np.int64)
+        # Largest time seen by stream, then largest (time - lateness) by stream; an untimed stream holds nobody back.
+        self.clock = np.array([*[BOTTOM] * self.streams, *(BOTTOM if timed else TOP for timed in self.timed)])
         self.axis: TimeAxis | None = None
 
     def change_axis(self, axis: TimeAxis | None, latest: Sequence[np.ndarray | None]) -> None:
@@ -64,81 +101,108 @@ class Arrivals:
         for k, code in enumerate(latest):
             if code is not None:
                 self.clock[k] = code[0]
-                self.clock[2 + k] = self._ahead(k, code)[0]
-
-    def timed(self, k: int) -> bool:
-        return isinstance(self.windows[k], Range)
+                self.clock[self.streams + k] = self._ahead(k, code)[0]
 
     @property
     def watermark(self) -> int:
         """Code of the watermark; BOTTOM until every timed stream has been seen, or where no stream is timed."""
-        watermark = int(min(self.clock[2], self.clock[3]))
+        return self._watermark(self.clock)
+
+    def _watermark(self, clock: np.ndarray) -> int:
+        watermark = int(clock[self.streams :].min())
         return BOTTOM if watermark == TOP and self.axis is None else watermark
 
     def admit(
-        self, sizes: Sequence[int], times: Sequence[np.ndarray | None], order: np.ndarray | None, first: int
-    ) -> tuple[tuple[Arrived, Arrived], np.ndarray, np.ndarray]:
-        """Judge the pushed rows; returns the verdicts and the new counts and clock, and changes nothing.
+        self,
+        sizes: Sequence[int],
+        times: Sequence[np.ndarray | None],
+        order: np.ndarray | None,
+        turns: Sequence[int],
+    ) -> Admission:
+        """Judge the pushed rows, and change nothing.
 
-        ``order``: the stream of each row in arrival order; None: all rows of stream ``first``, then all of the other.
+        ``order``: the stream of each row in arrival order; None: all rows of one stream after the other, as ``turns`` says.
         """
+        turns = tuple(turns)
         counts, clock = self.counts.copy(), self.clock.copy()
-        if not (self.timed(0) or self.timed(1)):
-            return self._admit_untimed(sizes, order, first, counts), counts, clock
-        if order is None:
-            order = np.repeat(np.array([first, 1 - first], np.uint8), [sizes[first], sizes[1 - first]])
+        if not self.some_timed:
+            arrived = self._admit_untimed(sizes, order, turns, counts)
+            return Admission(arrived, counts, clock, self.gone(counts, clock), order, turns)
+        sequence = np.repeat(np.array(turns, np.uint8), [sizes[k] for k in turns]) if order is None else order
+        starts = np.cumsum([0, *sizes])
         codes = [_NONE if t is None else t for t in times]
-        ahead = [self._ahead(k, codes[k]) for k in (0, 1)]
-        late = [np.empty(n, np.bool_) for n in sizes]
-        seen = [np.empty(n, np.int64) for n in sizes]
-        clocks = [np.empty(n, np.int64) for n in sizes]
-        judge(order, codes[0], ahead[0], codes[1], ahead[1], clock, counts, *late, *seen, *clocks)
-        verdicts = [self._verdict(k, late[k], times[k], seen[k], clocks[k]) for k in (0, 1)]
-        return (verdicts[0], verdicts[1]), counts, clock
+        rows = int(starts[-1])
+        flat, ahead = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        for k, own in enumerate(codes):
+            if own.size:
+                flat[starts[k] : starts[k + 1]] = own
+                ahead[starts[k] : starts[k + 1]] = self._ahead(k, own)
+        late, seen = np.empty(rows, np.bool_), np.empty(self.streams * rows, np.int64)
+        clocks = np.empty(self.streams * rows if self._mixed else 0, np.int64)
+        judge(sequence, starts[:-1], self._timed_array, flat, ahead, clock, counts, late, seen, clocks)
+        parts = [slice(starts[k], starts[k + 1]) for k in range(self.streams)]
+        by_stream = seen.reshape(self.streams, rows)
+        by_clock = clocks.reshape(self.streams, rows if self._mixed else 0)
+        arrived = tuple(
+            self.verdict(k, late[part], times[k], by_stream[:, part], by_clock[:, part])
+            for k, part in enumerate(parts)
+        )
+        return Admission(arrived, counts, clock, self.gone(counts, clock), order, turns)
 
-    def commit(self, counts: np.ndarray, clock: np.ndarray) -> None:
+    def stand_at(self, counts: np.ndarray, clock: np.ndarray) -> None:
         self.counts, self.clock = counts, clock
 
     def moved(self, latest: Sequence[int | None]) -> np.ndarray:
         """The clock once times with these codes have been seen of the streams; None, and a stream without time, moves nothing."""
         clock = self.clock.copy()
         for k, code in enumerate(latest):
-            if code is not None and self.timed(k):
-                ahead = self._ahead(k, np.array([code]))[0]
-                clock[k], clock[2 + k] = max(clock[k], code), max(clock[2 + k], ahead)
+            if code is not None and self.timed[k]:
+                ahead, place = self._ahead(k, np.array([code]))[0], self.streams + k
+                clock[k], clock[place] = max(clock[k], code), max(clock[place], ahead)
         return clock
+
+    def nobody(self, clock: np.ndarray) -> Admission:
+        """No row has come, and the clock stands so."""
+        turns = tuple(range(self.streams))
+        nothing = tuple(Arrived(None, None, ()) for _ in turns)
+        return Admission(nothing, self.counts, clock, self.gone(self.counts, clock), None, turns)
 
     def count(self, k: int, rows: int) -> None:
         """Rows of stream k have come, and no time window is there to ask. The old counts stay as they were, for who has hold of them."""
         self.counts = counts = self.counts.copy()
         counts[k] += rows
 
-    def at(self, clock: np.ndarray) -> "Arrivals":
-        """As it stood when the clock was so."""
-        then = Arrivals(self.windows)
-        then.counts, then.clock, then.axis = self.counts, clock, self.axis
-        return then
-
     def _admit_untimed(
-        self, sizes: Sequence[int], order: np.ndarray | None, first: int, counts: np.ndarray
-    ) -> tuple[Arrived, Arrived]:
-        before = (int(counts[0]), int(counts[1]))
-        seen: list[int | np.ndarray] = [0, 0]
+        self, sizes: Sequence[int], order: np.ndarray | None, turns: Sequence[int], counts: np.ndarray
+    ) -> tuple[Arrived, ...]:
+        streams = range(self.streams)
         if order is None:
-            seen[first], seen[1 - first] = before[1 - first], before[first] + sizes[first]
-        else:
-            arrays = [np.empty(n, np.int64) for n in sizes]
-            count_seen(order, before[0], before[1], *arrays)
-            seen = list(arrays)
-        counts[0] += sizes[0]
-        counts[1] += sizes[1]
-        left, right = (Arrived(None, None, self._counted(k, seen[k])) for k in (0, 1))
-        return left, right
+            sees: dict[int, Sees] = {}
+            now = counts.tolist()
+            for k in turns:
+                sees[k] = tuple(None if j == k else self._counted(j, now[j]) for j in streams)
+                now[k] += sizes[k]
+            counts[:] = now
+            return tuple(Arrived(None, None, sees[k]) for k in streams)
+        starts = np.cumsum([0, *sizes])
+        seen = np.empty(self.streams * order.size, np.int64)
+        count_seen(order, starts[:-1], counts, seen)
+        by_stream = seen.reshape(self.streams, order.size)
+        return tuple(
+            Arrived(
+                None,
+                None,
+                tuple(
+                    None if j == k else self._counted(j, by_stream[j, starts[k] : starts[k + 1]])
+                    for j in streams
+                ),
+            )
+            for k in streams
+        )
 
-    def _counted(self, k: int, seen: int | np.ndarray) -> Validity:
-        window = self.windows[1 - k]
-        lo = seen - window.n if isinstance(window, Rows) else 0
-        return Validity(lo, seen)
+    def _counted(self, j: int, seen: int | np.ndarray) -> Validity:
+        """What is seen of stream j by who has seen so many rows of it."""
+        return Validity(self.windows[j].lowest(seen), seen)
 
     def _ahead(self, k: int, codes: np.ndarray) -> np.ndarray:
         if not codes.size:
@@ -146,34 +210,49 @@ class Arrivals:
         assert self.axis is not None
         return self.axis.shift(codes, -self.axis.lateness[k])
 
-    def _verdict(
+    def verdict(
         self, k: int, late: np.ndarray, times: np.ndarray | None, seen: np.ndarray, clocks: np.ndarray
     ) -> Arrived:
+        """What the rows of stream k may see, by the counts and the clocks that each has seen: matrices with a row a stream."""
         someone_late = bool(late.any())
         if someone_late:
             kept = ~late
-            seen, clocks = seen[kept], clocks[kept]
+            seen, clocks = seen[:, kept], clocks[:, kept] if clocks.size else clocks
             times = None if times is None else times[kept]
+        sees = tuple(
+            None if j == k else self._seen(k, j, times, seen[j], clocks[j]) for j in range(self.streams)
+        )
+        return Arrived(late if someone_late else None, times, sees)
+
+    def _seen(
+        self, k: int, j: int, times: np.ndarray | None, seen: np.ndarray, clocks: np.ndarray
+    ) -> Validity:
         hi: int | np.ndarray = seen
         if seen.size and seen[0] == seen[-1]:  # ascending, so all the same
             hi = int(seen[0])
-        validity = self._counted(k, hi)
-        if self.timed(1 - k) and self.axis is not None:  # no axis: the other stream has no rows yet
+        validity = self._counted(j, hi)
+        if self.timed[j] and self.axis is not None:  # no axis: the other stream has no rows yet
             if times is not None:
-                validity.time_lo, validity.time_hi = self.axis.bounds(k, times)
+                validity.time_lo, validity.time_hi = self.axis.bounds(k, j, times)
             else:  # an untimed row sees the other stream's window at that stream's own clock
                 started = clocks > BOTTOM
                 validity.time_lo = np.full(clocks.size, BOTTOM)
-                validity.time_lo[started] = self.axis.shift(clocks[started], -self.axis.duration[1 - k])
+                validity.time_lo[started] = self.axis.shift(clocks[started], -self.axis.duration[j])
                 validity.time_hi = np.full(clocks.size, TOP)
-        return Arrived(late if someone_late else None, times, validity)
+        return validity
 
-    def gone_before(self, k: int) -> tuple[int, int]:
-        """What of stream k can never match again: arrival numbers below the first, time codes below the second."""
-        window = self.windows[k]
-        if isinstance(window, Rows):
-            return int(self.counts[k]) - window.n, BOTTOM
-        if isinstance(window, Range) and self.axis is not None:
-            now = self.watermark if self.timed(1 - k) else int(self.clock[k])
+    def gone(self, counts: np.ndarray, clock: np.ndarray) -> tuple[Gone, ...]:
+        """By stream: what can never match again once the counts and the clock stand so."""
+        return tuple(self._gone(k, counts, clock) for k in range(self.streams))
+
+    def _gone(self, k: int, counts: np.ndarray, clock: np.ndarray) -> Gone:
+        if self.timed[k] and self.axis is not None:
+            # A row of another timed stream may be as old as the watermark; an untimed one goes by this stream's own clock, which is later.
+            others = any(timed for j, timed in enumerate(self.timed) if j != k)
+            now = self._watermark(clock) if others else int(clock[k])
             return 0, self.axis.earliest(k, now) if now > BOTTOM else BOTTOM
-        return 0, BOTTOM
+        return int(self.windows[k].lowest(int(counts[k]))), BOTTOM
+
+    def gone_before(self, k: int) -> Gone:
+        """What of stream k can never match again, as things stand."""
+        return self._gone(k, self.counts, self.clock)

@@ -1,13 +1,15 @@
-"""Time columns of time windows as codes: one axis for both streams, durations in its unit.
+"""Time columns of time windows as codes: one axis for all streams, durations in its unit.
 
 With T_r on r and T_s on s a pair is valid iff r.ts - T_s <= s.ts <= r.ts + T_r. That is a band between the two time
-columns, so it uses the same domains and intervals as the condition does, rounding of float times included.
+columns, so it uses the same domains and intervals as the condition does, rounding of float times included: sums are computed
+on the side of the stream that is written first.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from fractions import Fraction
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +17,9 @@ import pyarrow.compute as pc
 
 from watersmeet.codes import Domain, Interval, common_domain
 from watersmeet.codes.integer import NANOSECONDS
-from watersmeet.errors import DataError, OptionError, SchemaError
+from watersmeet.errors import DataError, OptionError, SchemaError, listed
 from watersmeet.kernels.code import INT_MAX, INT_MIN
-from watersmeet.streams.window import Duration, Range, Window, nanoseconds
+from watersmeet.streams.window import Duration, Window, nanoseconds
 
 BOTTOM, TOP = INT_MIN, INT_MAX  # of time codes
 
@@ -29,21 +31,25 @@ class TimeAxis:
         self, streams: Sequence[str], windows: Sequence[Window], schemas: Sequence[pa.Schema | None]
     ) -> None:
         self.streams = tuple(streams)
-        self.columns = [window.time if isinstance(window, Range) else None for window in windows]
-        types = [
-            _time_type(stream, column, schema)
+        self.columns = [window.time for window in windows]
+        types = {
+            stream: _time_type(stream, column, schema)
             for stream, column, schema in zip(streams, self.columns, schemas, strict=True)
             if column is not None and schema is not None
-        ]
-        self.domain = _domain(types, streams)
-        self.duration: list[int | float] = [0, 0]
-        self.lateness: list[int | float] = [0, 0]
+        }
+        self.domain = _domain(types)
+        self.duration: list[int | float] = [0] * len(self.columns)
+        self.lateness: list[int | float] = [0] * len(self.columns)
         for k, window in enumerate(windows):
-            if isinstance(window, Range):
+            if window.timed:
                 self.duration[k] = self._length(streams[k], "duration", window.duration)
                 self.lateness[k] = self._length(streams[k], "lateness", window.lateness)
-        # r.ts + T_r >= s.ts and r.ts - T_s <= s.ts, the sums computed on the left side, as the rule is written.
-        self._valid = Interval(-self.duration[0], self.duration[1], form="add_left")
+        self._timed = [k for k, column in enumerate(self.columns) if column is not None]
+        # By pair of streams: r.ts + T_r >= s.ts and r.ts - T_s <= s.ts, the sums computed on the left side, as the rule is written.
+        self._valid = {
+            (i, j): Interval(-self.duration[i], self.duration[j], form="add_left")
+            for i, j in combinations(range(len(self.columns)), 2)
+        }
 
     def codes(self, k: int, batch: pa.RecordBatch) -> np.ndarray:
         """The codes of stream k's times; a null or NaN time is refused by row."""
@@ -86,19 +92,22 @@ class TimeAxis:
         """Codes of the times moved by ``delta``."""
         return self.domain.bounds(codes, Interval(low=delta), "right")[0]
 
-    def bounds(self, k: int, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Codes [lo, hi] of the other stream's times that a row of stream k may match."""
-        return self.domain.bounds(codes, self._valid, "left" if k == 0 else "right")
+    def bounds(self, k: int, j: int, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Codes [lo, hi] of stream j's times that a row of stream k may match."""
+        if k < j:
+            return self.domain.bounds(codes, self._valid[k, j], "left")
+        return self.domain.bounds(codes, self._valid[j, k], "right")
 
     def earliest(self, k: int, now: int) -> int:
-        """The smallest code of stream k that a row of the other stream with code >= ``now`` may still match."""
+        """The smallest code of stream k that a row of another stream with code >= ``now`` may still match."""
         at = np.array([now])
-        if self.columns[1 - k] is None:
+        others = [j for j in self._timed if j != k]
+        if not others:
             return int(self.shift(at, -self.duration[k])[0])
-        return int(self.bounds(1 - k, at)[0][0])
+        return min(int(self.bounds(j, k, at)[0][0]) for j in others)
 
     def windows_between(self, first: int, last: int) -> float:
-        """How many times as long as both windows together the time from code ``first`` to ``last`` is."""
+        """How many times as long as all windows together the time from code ``first`` to ``last`` is."""
         start, end = self.domain.values(np.array([first, last]))
         return float((end - start) / max(sum(self.duration), 1e-9))
 
@@ -168,12 +177,27 @@ def time_domain(left: pa.DataType, right: pa.DataType) -> Domain | None:
     return domain if domain is not None and (domain.exact or temporal) else None
 
 
-def _domain(types: Sequence[pa.DataType], streams: Sequence[str]) -> Domain:
-    left, right = types[0], types[-1]
-    domain = time_domain(left, right)
+def axis_domain(types: Sequence[pa.DataType]) -> Domain | None:
+    """How times of some types compare, all on one axis; None if they cannot, or not without loss."""
+    domains = {}
+    for i, j in combinations_with_replacement(range(len(types)), 2):
+        domain = time_domain(types[i], types[j])
+        if domain is None:
+            return None
+        domains[i, j] = domain
+    for wanted in domains.values():
+        alike = {pair: one for pair, one in domains.items() if one.name == wanted.name}
+        if {place for pair in alike for place in pair} == set(range(len(types))):
+            loose = [one for one in alike.values() if not one.exact]  # beyond whose ends times are refused
+            return loose[0] if loose else wanted
+    return None
+
+
+def _domain(types: Mapping[str, pa.DataType]) -> Domain:
+    domain = axis_domain(list(types.values()))
     if domain is None:
         raise SchemaError(
-            f"the time columns of streams {streams[0]!r} and {streams[1]!r} must be comparable without loss; got {left} "
-            f"and {right}; cast one of them"
+            f"the time columns of streams {listed([repr(name) for name in types])} must be comparable without loss; got "
+            f"{listed([str(kind) for kind in types.values()])}; cast {'one' if len(types) == 2 else 'some'} of them"
         )
     return domain

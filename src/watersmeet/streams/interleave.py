@@ -5,41 +5,44 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.errors import OptionError
+from watersmeet.errors import OptionError, listed
 from watersmeet.kernels.arrival import merge_by_time
-from watersmeet.streams.clock import time_domain
+from watersmeet.streams.clock import axis_domain
 
 
 def interleaving(
     order: object, streams: Sequence[str], sizes: Sequence[int], times: Sequence[np.ndarray | None]
 ) -> np.ndarray:
-    """The stream (0 or 1) of each pushed row, from ``push(order=)``: stream names, or a column's codes to merge by."""
+    """The stream of each pushed row, from ``push(order=)``: stream names, or a column's codes to merge by."""
+    rows = sum(sizes)
     if isinstance(order, str):
-        left, right = times
-        assert left is not None
-        assert right is not None
-        merged = np.empty(sizes[0] + sizes[1], np.uint8)
-        merge_by_time(left, right, merged)
+        starts = np.cumsum([0, *sizes])
+        merged = np.empty(rows, np.uint8)
+        codes = np.concatenate([column for column in times if column is not None])
+        merge_by_time(starts[:-1], starts[1:], codes, merged)
         return merged
     names = np.asarray(order, dtype=object) if not isinstance(order, np.ndarray) else order
-    if names.ndim != 1 or names.size != sizes[0] + sizes[1]:
+    if names.ndim != 1 or names.size != rows:
         raise OptionError(
-            f"order= must name the stream of each of the {sizes[0] + sizes[1]} pushed rows; got {names.size} names"
+            f"order= must name the stream of each of the {rows} pushed rows; got {names.size} names"
         )
-    right_rows = names == streams[1]
-    unknown = ~(right_rows | (names == streams[0]))
-    if unknown.any():
-        where = int(np.flatnonzero(unknown)[0])
+    sequence, known = np.zeros(rows, np.uint8), np.zeros(rows, np.bool_)
+    for k, name in enumerate(streams):
+        mine = names == name
+        sequence[mine] = k
+        known |= mine
+    if not known.all():
+        where = int(np.flatnonzero(~known)[0])
         raise OptionError(
-            f"order= must hold only the names {streams[0]!r} and {streams[1]!r}; got {names[where]!r} at place {where}"
+            f"order= must hold only the names {listed([repr(name) for name in streams])}; got {names[where]!r} at place {where}"
         )
-    found = int(right_rows.sum())
-    if found != sizes[1]:
+    found = np.bincount(sequence, minlength=len(streams)).tolist()
+    if found != list(sizes):
+        wanted = [f"{name!r} {size} times" for name, size in zip(streams, sizes, strict=True)]
         raise OptionError(
-            f"order= must name {streams[0]!r} {sizes[0]} times and {streams[1]!r} {sizes[1]} times, once per row; "
-            f"got {names.size - found} and {found}"
+            f"order= must name {listed(wanted)}, once per row; got {listed([str(count) for count in found])}"
         )
-    return right_rows.astype(np.uint8)
+    return sequence
 
 
 def order_codes(
@@ -48,20 +51,21 @@ def order_codes(
     schemas: Sequence[pa.Schema | None],
     batches: Sequence[pa.RecordBatch | None],
 ) -> list[np.ndarray]:
-    """Codes of the column to merge by; the column must be in both streams."""
+    """Codes of the column to merge by; the column must be in all streams."""
+    all_streams = "both streams" if len(streams) == 2 else "all streams"
     types = []
     for stream, schema in zip(streams, schemas, strict=True):
         if schema is not None and schema.get_field_index(column) < 0:
             raise OptionError(
-                f"order= must be stream names, one per row, or a time column of both streams; got {column!r}, which "
+                f"order= must be stream names, one per row, or a time column of {all_streams}; got {column!r}, which "
                 f"stream {stream!r} does not have: its columns are {', '.join(schema.names)}"
             )
         if schema is not None:
             types.append(schema.field(column).type)
-    domain = time_domain(types[0], types[-1])
+    domain = axis_domain(types)
     if domain is None:
         raise OptionError(
-            f"order={column!r} must have comparable types in both streams; got {types[0]} and {types[-1]}"
+            f"order={column!r} must have comparable types in {all_streams}; got {listed([str(kind) for kind in types])}"
         )
     codes = []
     for stream, batch in zip(streams, batches, strict=True):

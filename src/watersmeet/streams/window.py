@@ -1,6 +1,12 @@
 """What part of a stream is still joinable: ``Rows(n)``, ``Range(duration, time=, lateness=)``, ``Unbounded()``.
 
-Windows are frozen values, checked when they are made; whether a duration fits its time column is known once the schema is.
+Windows are frozen values, checked when they are made; whether a duration fits its time column is known once the schema is. Every
+window answers the same questions, so that nobody has to ask which kind it is:
+
+- ``rows``: of how many rows it is; None if it does not count them.
+- ``lowest(seen)``: the first arrival number that it holds for a row before which ``seen`` rows of the stream have come.
+- ``timed``, ``time``: whether it is of time, and the time column that it needs; None if it needs none.
+- ``to_json()``: what ``window_from_json`` makes the same window of.
 """
 
 import math
@@ -10,10 +16,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from fractions import Fraction
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
 
 from watersmeet.errors import OptionError
 
 Duration = str | timedelta | int | float
+Seen = TypeVar("Seen", int, np.ndarray, int | np.ndarray)  # of one row, or of each of several
 
 _NANOSECONDS = {
     "ns": 1, "nanosecond": 1, "us": 10**3, "microsecond": 10**3, "ms": 10**6, "millisecond": 10**6,
@@ -49,8 +59,24 @@ def _check_duration(what: str, duration: object) -> None:
         raise OptionError(f"{what} must be finite and not negative; got {duration!r}")
 
 
+class _Untimed:
+    """What windows without a time have in common."""
+
+    timed: ClassVar[Literal[False]] = False
+    time: ClassVar[None] = None
+
+
+class _Uncounted:
+    """What windows have in common that no number of rows bounds."""
+
+    rows: ClassVar[None] = None
+
+    def lowest(self, seen: int | np.ndarray) -> int:
+        return 0
+
+
 @dataclass(frozen=True)
-class Rows:
+class Rows(_Untimed):
     """The last ``n`` rows of the stream at the moment the other row arrives.
 
     >>> Rows(1000)
@@ -65,9 +91,19 @@ class Rows:
             hint = f"; for a time say Range({self.n!r}, time=...)" if timed else ""
             raise OptionError(f"Rows(n) must be a whole number of at least 1; got {self.n!r}{hint}")
 
+    @property
+    def rows(self) -> int:
+        return self.n
+
+    def lowest(self, seen: Seen) -> Seen:
+        return seen - self.n  # below 0 while the window fills
+
+    def to_json(self) -> dict[str, Any]:
+        return {"rows": self.n}
+
 
 @dataclass(frozen=True)
-class Range:
+class Range(_Uncounted):
     """Rows whose time is at most ``duration`` before that of the other stream's row.
 
     - ``duration``: a text with a unit ("10 s", "15 min"; ns, us, ms, s, min, h, d, w), a timedelta, or, for a numeric time
@@ -84,19 +120,48 @@ class Range:
     time: str = "ts"
     lateness: Duration = 0
 
+    timed: ClassVar[Literal[True]] = True
+
     def __post_init__(self) -> None:
         _check_duration("Range(duration)", self.duration)
         _check_duration("Range(lateness=)", self.lateness)
         if not isinstance(self.time, str) or not self.time:
             raise OptionError(f"Range(time=) must name the time column; got {self.time!r}")
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "time": self.time,
+            "duration": _length_to_json(self.duration),
+            "lateness": _length_to_json(self.lateness),
+        }
+
 
 @dataclass(frozen=True)
-class Unbounded:
+class Unbounded(_Uncounted, _Untimed):
     """Every row stays joinable for ever: the state grows with the stream."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {}
 
 
 Window = Rows | Range | Unbounded
+
+
+def window_from_json(data: Mapping[str, Any]) -> Window:
+    """The window that ``to_json`` wrote down."""
+    if "rows" in data:
+        return Rows(data["rows"])
+    if "time" in data:
+        return Range(_length_from_json(data["duration"]), data["time"], _length_from_json(data["lateness"]))
+    return Unbounded()
+
+
+def _length_to_json(length: Duration) -> Any:
+    return {"microseconds": length // timedelta(microseconds=1)} if isinstance(length, timedelta) else length
+
+
+def _length_from_json(length: Any) -> Duration:
+    return timedelta(microseconds=length["microseconds"]) if isinstance(length, dict) else length
 
 
 def named_windows(
