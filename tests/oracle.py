@@ -273,10 +273,13 @@ class MultiwayOracle:
 
 
 def run_multiway(
-    pushes: Iterable[Sequence[Event]], condition: MultiwayPredicate, windows: Mapping[str, Window]
+    pushes: Iterable[Sequence[Event]],
+    condition: MultiwayPredicate,
+    windows: Mapping[str, Window],
+    rule: type[MultiwayOracle] = MultiwayOracle,
 ) -> MultiwayOutcome:
     """Join ``pushes``, each a list of events in arrival order."""
-    oracle = MultiwayOracle(condition, windows)
+    oracle = rule(condition, windows)
     outcome = MultiwayOutcome([], [])
     for push in pushes:
         steps = [oracle.arrive(stream, row) for stream, row in push]

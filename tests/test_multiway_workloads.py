@@ -13,6 +13,7 @@ from watersmeet.workloads.multiway import (
     MultiwayWorkload,
     chain,
     count_results,
+    interleaved,
     mostly_last,
     normal,
     one_key,
@@ -26,6 +27,9 @@ SMALL = [
     chain(3, 0.1, 12),
     chain(4, 0.25, 6),
     steps(5, 2, 4),
+]
+MIXED = [
+    interleaved(one_key(n, 0.2, 10, shares)) for n, shares in ((2, None), (3, mostly_last(3, 0.6)), (4, None))
 ]
 
 
@@ -49,13 +53,14 @@ def test_a_recount_equals_every_combination_tried(work: MultiwayWorkload) -> Non
         assert count_results(work, stream, windows[stream], others) == holds
 
 
-@pytest.mark.parametrize("work", SMALL, ids=named)
+@pytest.mark.parametrize("work", [*SMALL, *MIXED], ids=named)
 def test_the_expected_number_of_a_push_is_the_oracles(work: MultiwayWorkload) -> None:
     feed = MultiwayFeed(work)
     pushes, expected = [], []
     for batch in (3, 5, 1, 4, 4):
         push = feed.pushes(batch, 1)[0]
-        pushes.append([(name, row) for name, rows in push.items() for row in rows.to_pylist()])
+        events = [(name, row) for name, rows in push.items() for row in rows.to_pylist()]
+        pushes.append(sorted(events, key=lambda event: event[1]["t"]))  # stable: blocks stay as they are
         expected.append(feed.expected(push))
     outcome = run_multiway(
         pushes,
@@ -101,6 +106,13 @@ def test_origins_by_a_normal_distribution_have_their_mean() -> None:
     assert shares[0] == pytest.approx(shares[2])
 
 
+def test_interleaved_rows_come_in_the_order_of_their_own_numbers() -> None:
+    push = MultiwayFeed(interleaved(one_key(3, 0.1, 10))).pushes(20, 2)[1]
+    places = [batch.column("t").to_pylist() for batch in push.values()]
+    assert sorted(itertools.chain.from_iterable(places)) == list(range(60, 120))
+    assert all(of_stream == sorted(of_stream) for of_stream in places)
+
+
 def test_blocks_are_numbered_in_order_of_arrival() -> None:
     feed = MultiwayFeed(one_key(3, 0.1, 10))
     first, second = feed.pushes(2, 2)
@@ -119,5 +131,7 @@ def test_what_cannot_be_is_refused() -> None:
         one_key(1, 1e-3)
     with pytest.raises(OptionError, match="greater than 0 and at most 1; got 0"):
         chain(3, 0)
+    with pytest.raises(OptionError, match="only streams on one key"):
+        interleaved(chain(3, 0.1))
     with pytest.raises(OptionError, match="3 numbers with the sum 1"):
         one_key(3, 1e-3, shares=[0.5, 0.5])

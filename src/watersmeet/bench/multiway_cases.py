@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from watersmeet.api.stream_join import OPTIONS
+from watersmeet.bench.cases import short
 from watersmeet.bench.measure import Budget, Point, check, isolated, percentiles, run
 from watersmeet.bench.multiway_peers import PEERS, Multiway, MultiwayJoiner, TwoWayChain
 from watersmeet.workloads.multiway import (
@@ -19,6 +20,7 @@ from watersmeet.workloads.multiway import (
     MultiwayFeed,
     MultiwayWorkload,
     chain,
+    interleaved,
     mostly_last,
     normal,
     one_key,
@@ -29,6 +31,7 @@ MATCHES = 2  # of each step, where the number of streams is what changes
 MOST_RESULTS = 1_000_000  # listed by one push
 MOST_LISTED = 1000  # results a row; beyond that they are counted
 THIRD_SHARES = (1 / 3, 0.6, 0.9)
+WIDE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class MultiwayPlan:
     fill_seconds: float  # after which a case is given up
     push_seconds: float  # a batch that would take longer is left out
     pathway_rows: int
+    wide_window: int = WIDE  # of the second comparison with DuckDB and Polars
 
     @classmethod
     def of(cls, quick: bool, cores: int) -> "MultiwayPlan":
@@ -95,6 +99,7 @@ def multiway_cases(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
         yield _ours("chain", chain(ways, 1e-5, plan.window))
         for shares in (normal(ways, 1, 1), normal(ways, (ways + 1) / 2, 1), mostly_last(ways, 0.9)):
             yield _ours("origin", one_key(ways, 1e-5, plan.window, shares))
+        yield _ours("origin", interleaved(one_key(ways, 1e-5, plan.window)))
     yield from _stash(plan)
     yield from _streams(plan)
     yield from _peers(plan)
@@ -170,12 +175,17 @@ def _chain_case(group: str, work: MultiwayWorkload, batches: Sequence[int]) -> M
 
 
 def _peers(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
+    batches = [batch for batch in plan.batches if batch > 1 and plan.window % batch == 0]
     for ways in plan.ways:
         work = one_key(ways, 1e-5, plan.window)
-        batches = [batch for batch in plan.batches if batch > 1 and plan.window % batch == 0]
         yield _chain_case("peers", work, batches)
         for peer in PEERS:
             yield _peer_case(work, peer, batches)
+    # What a peer pays for a batch grows with the window, so one window says little: the same matches a row in a larger one.
+    wide = one_key(3, 1e-5 * plan.window / plan.wide_window, plan.wide_window)
+    yield _ours("wide", wide)
+    for peer in PEERS:
+        yield _peer_case(wide, peer, batches)
     yield MultiwayCase("3-way, one key, match probability 1e-05 · Pathway", "peer", _pathway)
 
 
@@ -183,7 +193,7 @@ def _peer_case(work: MultiwayWorkload, peer: str, batches: Sequence[int]) -> Mul
     def measure(plan: MultiwayPlan, outcome: MultiwayOutcome) -> list[Point] | str:
         return _measured("peers", PEERS[peer](work, plan.cores), work, batches, plan, outcome, "pairs")
 
-    return MultiwayCase(f"{work.title} · {peer}", "peer", measure)
+    return MultiwayCase(f"{work.title}, window {short(work.window)} · {peer}", "peer", measure)
 
 
 def _measured(

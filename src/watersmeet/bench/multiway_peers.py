@@ -37,20 +37,21 @@ class Multiway:
 
         self.name = "ours" if result == "pairs" else f"ours, {result}"
         self._listed = result == "pairs"
+        self._order = {"order": "t"} if work.interleaved else {}
         self._numbers = "numbers" if len(work.streams) > 2 else "pairs"
         windows = {name: Rows(work.window) for name in work.streams}
         self.join = StreamJoin(work.condition, windows=windows, cores=cores, result=result, **options)
 
     def push(self, batches: Push) -> int:
         """Join, and list the arrival numbers unless the join was made to count."""
-        result = self.join.push(**batches)
+        result = self.join.push(**batches, **self._order)
         if not self._listed:
             return int(result.count)
         return len(next(iter(getattr(result, self._numbers)().values())))
 
     def store(self, batches: Push) -> None:
         """Push without listing the results."""
-        self.join.push(**batches)
+        self.join.push(**batches, **self._order)
 
     def state_bytes(self) -> int:
         """Bytes of all streams' rows and indexes."""

@@ -11,6 +11,7 @@ from watersmeet.bench.cases import short
 from watersmeet.bench.measure import Point
 from watersmeet.bench.multiway_cases import MATCHES, MultiwayOutcome
 from watersmeet.bench.plots import COLOURS, draw_all
+from watersmeet.workloads.multiway import MultiwayWorkload
 
 THESIS = {
     6: {1e-6: 10_000, 1e-5: 7_000, 1e-4: 1_000, 1e-3: 100}
@@ -75,7 +76,7 @@ def _state(outcome: MultiwayOutcome, axes: Any) -> bool:
 
 
 def _peers(outcome: MultiwayOutcome, axes: Any) -> bool:
-    peers = [p for p in _of(outcome, "peers") if len(outcome.works[p.workload].streams) == 3]
+    peers = [p for p in _of(outcome, "peers") if _is_three_way(outcome.works[p.workload])]
     works = {point.workload for point in peers}
     points = [*(p for p in _of(outcome, "probability") if p.workload in works), *peers]
     for joiner in dict.fromkeys(point.joiner for point in points):
@@ -84,6 +85,10 @@ def _peers(outcome: MultiwayOutcome, axes: Any) -> bool:
     axes.set(title="3-way on one key, match probability 1e-5", xlabel="rows a push and stream")
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     return _finish(axes, bool(peers))
+
+
+def _is_three_way(work: MultiwayWorkload) -> bool:
+    return len(work.streams) == 3 and work.probability == 1e-5
 
 
 def _stash(outcome: MultiwayOutcome, axes: Any) -> bool:

@@ -111,17 +111,19 @@ def _print_streams(outcome: MultiwayOutcome, console: Console) -> None:
 
 
 def _print_peers(outcome: MultiwayOutcome, console: Console) -> None:
-    table = Table("workload", "batch", "peer", "peer's rate", "ours", "ratio", title="Beside the peers")
+    table = Table(
+        "workload", "window", "batch", "peer", "peer's rate", "ours", "ratio", title="Beside the peers"
+    )
     for point in outcome.points:
         if point.group != "peers":
             continue
-        ours = find(
-            outcome.points, group="probability", workload=point.workload, joiner="ours", batch=point.batch
-        )
+        mine = [p for p in outcome.points if p.group in ("probability", "wide")]
+        ours = find(mine, workload=point.workload, joiner="ours", batch=point.batch)
         ratio = "" if ours is None else f"{ours.rate / point.rate:,.1f}x"
         shown = "" if ours is None else rate_text(ours.rate)
         title = outcome.works[point.workload].title
-        table.add_row(title, short(point.batch), point.joiner, rate_text(point.rate), shown, ratio)
+        sizes = short(point.window), short(point.batch)
+        table.add_row(title, *sizes, point.joiner, rate_text(point.rate), shown, ratio)
     if table.row_count:
         console.print(table)
     for note in dict.fromkeys(p.note for p in outcome.points if p.note):

@@ -10,7 +10,7 @@ recounts what a block of one stream finds with NumPy alone: the links of a workl
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -56,6 +56,9 @@ class MultiwayWorkload:
     probability: float
     links: tuple[Link, ...]
     shares: Mapping[str, float]
+    interleaved: bool = (
+        False  # each row's stream is drawn; else a push brings the streams one after the other
+    )
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -121,6 +124,15 @@ def chain(
     return _workload("chain", streams, probability, window, links, shares)
 
 
+def interleaved(work: MultiwayWorkload) -> MultiwayWorkload:
+    """The same with rows whose stream is drawn one by one, as in the thesis; column ``t`` is then the order of arrival."""
+    if any((link.left_column, link.right_column) != ("k", "k") for link in work.links):
+        raise OptionError(f"only streams on one key can be recounted interleaved; got {work.title}")
+    return replace(
+        work, name=f"{work.name}-interleaved", title=f"{work.title}, interleaved", interleaved=True
+    )
+
+
 def steps(streams: int, matches: int, window: int) -> MultiwayWorkload:
     """One key, and ``matches`` rows of each full window for every key."""
     return one_key(streams, matches / window, window)
@@ -140,7 +152,7 @@ def _workload(
         raise OptionError(f"the match probability must be greater than 0 and at most 1; got {probability!r}")
     if shares is not None and (len(shares) != streams or not math.isclose(sum(shares), 1.0)):
         raise OptionError(f"shares must be {streams} numbers with the sum 1; got {list(shares)}")
-    even = shares is None or len(set(shares)) == 1
+    even = shares is None or all(math.isclose(share, 1 / streams) for share in shares)
     shown = shares if shares is not None else [1 / streams] * streams
     origin = "" if even else f", origins {' '.join(f'{share:.0%}' for share in shown)}"
     title = f"{streams}-way, {kind}, match probability {probability:.2g}{origin}"
@@ -173,16 +185,18 @@ class MultiwayFeed:
     """The streams of a workload, cut into pushes; it remembers exactly what each window holds.
 
     Column ``v`` is the row's arrival number, and ``t`` the number of its block: all rows that a push brings of one stream are a block.
-    Where every push brings blocks of the same sizes, a window of rows is one of blocks, and so of ``t``.
+    Where every push brings blocks of the same sizes, a window of rows is one of blocks, and so of ``t``. Interleaved, every
+    row is a block.
     """
 
     def __init__(self, work: MultiwayWorkload, seed: int = 1) -> None:
         self.work = work
         self._random = {name: np.random.default_rng([seed, k]) for k, name in enumerate(work.streams)}
+        self._origin = np.random.default_rng([seed, len(work.streams)])
         self._arrived = dict.fromkeys(work.streams, 0)
         self._held: dict[str, deque[pa.RecordBatch]] = {name: deque() for name in work.streams}
         self._block = 0
-        self._schemas = {name: self._rows(name, 0, np.empty(0, np.int64)).schema for name in work.streams}
+        self._schemas = {name: self._rows(name, np.empty(0, np.int64)).schema for name in work.streams}
 
     def pushed(self, stream: str) -> int:
         """Rows of ``stream`` handed out so far."""
@@ -191,15 +205,27 @@ class MultiwayFeed:
     def pushes(self, batch: int, count: int, streams: tuple[str, ...] = ()) -> list[Push]:
         """The next ``count`` pushes, each with ``batch`` rows a stream on average, of all streams or of ``streams``."""
         streams = streams or self.work.streams
-        sizes = self.work.sizes(batch)
-        blocks = {
-            name: self._take(name, sizes[name], count, k, len(streams)) for k, name in enumerate(streams)
-        }
-        self._block += count * len(streams)
-        return [
-            {name: blocks[name].slice(turn * sizes[name], sizes[name]) for name in streams}
-            for turn in range(count)
-        ]
+        turns = [self._turn(batch, streams) for _ in range(count)]
+        found: list[Push] = [{} for _ in turns]
+        for name in streams:
+            rows = self._take(name, np.concatenate([turn[name] for turn in turns]))
+            start = 0
+            for push, turn in zip(found, turns, strict=True):
+                push[name] = rows.slice(start, turn[name].size)
+                start += turn[name].size
+        return found
+
+    def _turn(self, batch: int, streams: tuple[str, ...]) -> dict[str, np.ndarray]:
+        """The numbers of the blocks of one push, row by row, by stream."""
+        sizes, first = self.work.sizes(batch), self._block
+        if self.work.interleaved:
+            shares = np.array([self.work.shares[name] for name in streams])
+            total = sum(sizes[name] for name in streams)
+            origin = self._origin.choice(len(streams), total, p=shares / shares.sum())
+            self._block += total
+            return {name: first + np.flatnonzero(origin == k) for k, name in enumerate(streams)}
+        self._block += len(streams)
+        return {name: np.full(sizes[name], first + k, np.int64) for k, name in enumerate(streams)}
 
     def held(self, stream: str, before: int = 0) -> pa.Table:
         """The rows in the window of ``stream``, as it was before the newest ``before`` rows of it came."""
@@ -210,6 +236,8 @@ class MultiwayFeed:
 
     def expected(self, push: Push) -> int:
         """Results of ``push``, recounted. It must be the newest push of this feed."""
+        if self.work.interleaved:
+            return self._expected_interleaved(push)
         total, to_come = 0, list(push)
         for stream, batch in push.items():
             # Streams arrive in keyword order: of those that come later the window is still the old one.
@@ -222,9 +250,26 @@ class MultiwayFeed:
             total += count_results(self.work, stream, batch, windows)
         return total
 
-    def _take(self, stream: str, size: int, count: int, place: int, streams: int) -> pa.RecordBatch:
-        block = self._block + place + streams * np.arange(count, dtype=np.int64)
-        rows = self._rows(stream, size * count, np.repeat(block, size))
+    def _expected_interleaved(self, push: Push) -> int:
+        """Row by row: of every other stream, the rows with the row's key among the last that came before it."""
+        seen = {}
+        for name in self.work.streams:
+            new = push[name] if name in push else self._schemas[name].empty_table()
+            old = self.held(name, new.num_rows)
+            columns = ((_values(old, column), _values(new, column)) for column in ("k", "v", "t"))
+            seen[name] = [np.concatenate(parts).astype(np.int64) for parts in columns]
+        total = 0
+        for stream, batch in push.items():
+            key, place = (_values(batch, column).astype(np.int64) for column in ("k", "t"))
+            found = np.ones(key.size, np.int64)
+            for name in self.work.streams:
+                if name != stream:
+                    found *= _count_seen(*seen[name], key, place, self.work.window)
+            total += int(found.sum())
+        return total
+
+    def _take(self, stream: str, block: np.ndarray) -> pa.RecordBatch:
+        rows = self._rows(stream, block)
         self._arrived[stream] += rows.num_rows
         held = self._held[stream]
         held.append(rows)
@@ -233,14 +278,27 @@ class MultiwayFeed:
             spare -= held.popleft().num_rows
         return rows
 
-    def _rows(self, stream: str, rows: int, block: np.ndarray) -> pa.RecordBatch:
+    def _rows(self, stream: str, block: np.ndarray) -> pa.RecordBatch:
         first, random = self._arrived[stream], self._random[stream]
         keys = {
-            name: pa.array(random.integers(0, self.work.keys, rows, dtype=np.int32))
+            name: pa.array(random.integers(0, self.work.keys, block.size, dtype=np.int32))
             for name in self.work.columns(stream)
         }
-        value = pa.array(np.arange(first, first + rows, dtype=np.int64).astype(np.int32))
-        return pa.RecordBatch.from_pydict({**keys, "v": value, "t": pa.array(block)})
+        value = pa.array(np.arange(first, first + block.size, dtype=np.int64).astype(np.int32))
+        return pa.RecordBatch.from_pydict({**keys, "v": value, "t": pa.array(block, pa.int64())})
+
+
+def _count_seen(
+    keys: np.ndarray, numbers: np.ndarray, places: np.ndarray, key: np.ndarray, place: np.ndarray, window: int
+) -> np.ndarray:
+    """How many of the last ``window`` rows before each place have that key. Numbers are consecutive, places ascend."""
+    if not keys.size:
+        return np.zeros(key.size, np.int64)
+    before = numbers[0] + np.searchsorted(places, place)
+    codes = np.sort((keys << 32) | numbers)
+    ends = (np.searchsorted(codes, (key << 32) | np.maximum(n, 0)) for n in (before, before - window))
+    last, first = ends
+    return last - first
 
 
 def count_results(work: MultiwayWorkload, stream: str, probes: Rows, windows: Mapping[str, Rows]) -> int:
