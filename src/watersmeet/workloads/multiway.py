@@ -264,7 +264,8 @@ class MultiwayFeed:
             found = np.ones(key.size, np.int64)
             for name in self.work.streams:
                 if name != stream:
-                    found *= _count_seen(*seen[name], key, place, self.work.window)
+                    keys, numbers, places = seen[name]
+                    found *= _count_seen(keys, numbers, places, key, place, self.work.window)
             total += int(found.sum())
         return total
 
@@ -296,9 +297,8 @@ def _count_seen(
         return np.zeros(key.size, np.int64)
     before = numbers[0] + np.searchsorted(places, place)
     codes = np.sort((keys << 32) | numbers)
-    ends = (np.searchsorted(codes, (key << 32) | np.maximum(n, 0)) for n in (before, before - window))
-    last, first = ends
-    return last - first
+    first = np.maximum(before - window, 0)
+    return np.searchsorted(codes, (key << 32) | before) - np.searchsorted(codes, (key << 32) | first)
 
 
 def count_results(work: MultiwayWorkload, stream: str, probes: Rows, windows: Mapping[str, Rows]) -> int:
