@@ -139,7 +139,7 @@ def test_a_product_is_every_combination(answer: Callable[[Run], Answer]) -> None
 # ---- against the oracle -----------------------------------------------------------------------------------------
 
 
-@examples(100)
+@examples(80)
 @given(runs())
 def test_any_condition_in_any_windows_gives_what_the_rule_gives(run: Run) -> None:
     check(run)
@@ -147,7 +147,7 @@ def test_any_condition_in_any_windows_gives_what_the_rule_gives(run: Run) -> Non
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_gives_what_the_rule_gives(shape: str) -> None:
-    @examples(30)
+    @examples(20)
     @given(runs(many, shape))
     def holds(run: Run) -> None:
         check(run)
