@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from hypothesis import strategies as st
 
-from watersmeet.index.base import Index, PairBuffer
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 BUFFER_SIZES = (1, 2, 7, 65_536)
@@ -40,7 +40,7 @@ def batches(keys: Iterable[int], cuts: Iterable[int]) -> list[tuple[np.ndarray, 
 def fill(index: Index, parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
     """Insert all batches."""
     for keys, rows in parts:
-        index.insert(keys, rows)
+        index.insert(Keys(keys, rows), 0)
 
 
 def bounds(keys: Iterable[int], below: int, above: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +56,7 @@ def found(index: Index, lo: np.ndarray, hi: np.ndarray, size: int) -> np.ndarray
     buffer = PairBuffer(size)
     probes = np.arange(5, 5 + len(lo), dtype=np.int32)
     pieces = [np.empty((0, 2), np.int32)]
-    for count in index.pairs(lo, hi, probes, buffer):
+    for count in index.pairs(Bounds(lo, hi, probes), buffer):
         assert 0 < count <= size
         pieces.append(np.column_stack((buffer.probe[:count], buffer.row[:count])))
     pairs = np.concatenate(pieces)

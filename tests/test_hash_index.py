@@ -19,7 +19,7 @@ from index_checks import (
     found,
 )
 from watersmeet.errors import ConditionError
-from watersmeet.index.base import PairBuffer
+from watersmeet.index.base import Bounds, PairBuffer
 from watersmeet.index.hash import HashIndex, _mixed
 from watersmeet.kernels import hash as kernels
 
@@ -106,4 +106,5 @@ def test_frequent_keys_take_one_slot_each(distinct: int) -> None:
 
 def test_a_band_is_refused() -> None:
     with pytest.raises(ConditionError, match="must be probed with single keys"):
-        next(HashIndex(4).pairs(np.array([1]), np.array([2]), np.zeros(1, np.int32), PairBuffer()))
+        wanted = Bounds(np.array([1]), np.array([2]), np.zeros(1, np.int32))
+        next(HashIndex(4).pairs(wanted, PairBuffer()))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.index.base import PairBuffer
+from watersmeet.index.base import Bounds, Keys, PairBuffer
 from watersmeet.index.bi_sort import BISort
 from watersmeet.index.scan import Scan
 from watersmeet.kernels.merge import merge, merge_ahead, merge_sparse
@@ -61,7 +61,7 @@ def test_probing_finds_every_key_in_the_bounds(
     start = 0
     for batch in stored:
         ordered, order = sort_keys(batch)
-        index.insert(ordered, order + np.int32(start))
+        index.insert(Keys(ordered, order), start)
         start += batch.size
     if start % 2:
         index.seal()
@@ -71,7 +71,7 @@ def test_probing_finds_every_key_in_the_bounds(
     ids = np.arange(lo.size, dtype=np.int32)
     buffer = PairBuffer(room)
     found = []
-    for n in index.pairs(lo, hi, ids, buffer):
+    for n in index.pairs(Bounds(lo, hi, ids), buffer):
         found += zip(buffer.probe[:n].tolist(), buffer.row[:n].tolist(), strict=True)
     inside = (everything >= lo[:, None]) & (everything <= hi[:, None])
     assert sorted(found) == [(int(i), int(j)) for i, j in np.argwhere(inside)]
@@ -84,6 +84,6 @@ def test_ranges_hold_as_many_rows_as_there_are_matches(
     run = BISort(1)
     run.adopt(*sort_keys(stored))
     lo = np.sort(np.clip(probes, INT64.min, INT64.max - width))
-    start, end = run.ranges(lo, lo + width)
+    start, end = run.ranges(Bounds(lo, lo + width, np.arange(lo.size, dtype=np.int32)))
     inside = (stored >= lo[:, None]) & (stored <= (lo + width)[:, None])
     assert np.array_equal(end - start, inside.sum(1))

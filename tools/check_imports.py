@@ -60,8 +60,9 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "probing": ("chain", "matches"),
         "outer": ("flags", "matches"),
         "binding": ("outer",),
+        "access": ("plan", "probing", "outer"),
         "short": ("prepare", "outer"),
-        "core": ("probing", "pool", "short"),
+        "core": ("access", "pool", "short"),
         "snapshot": ("core",),
     },
     "api": {

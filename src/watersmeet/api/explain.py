@@ -34,10 +34,7 @@ def _plan_lines(plan: Plan) -> list[str]:
 
     kinds = plan.kinds[0] if len(plan.kinds) == 1 else f"auto: one of {', '.join(plan.kinds)}"
     lines = [f"  index      {kinds}"]
-    if plan.cells is not None:
-        lines += [f"  driver     {band.text}{share(band.text)}" for band in plan.cells]
-    else:
-        lines.append(f"  driver     {plan.driver.text}{share(plan.driver.text)}")
+    lines += [f"  driver     {text}{share(text)}" for text in plan.driver.texts]
     lines += [f"  check      {band.text}{share(band.text)}" for band in plan.checks]
     lines += [f"  filter {stream}   {expr}" for stream, expr in plan.condition.filters.items()]
     if plan.condition.residual is not None:

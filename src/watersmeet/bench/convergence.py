@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from watersmeet.index.base import Keys
 from watersmeet.index.rap_table import RapTable
 
 SPAN = 2.0**32
@@ -105,10 +106,10 @@ def convergence(
     for _ in range(iterations):
         table = RapTable(rows, table, partitions=partitions, initial="even")
         keys = np.sort(distribution.draw(random, rows))
-        table.insert(keys, numbers)
+        table.insert(Keys(keys, numbers), 0)
         errors.append(_error(table.counts))
     exact = RapTable(rows, partitions=partitions)
-    exact.insert(np.sort(distribution.draw(random, rows)), numbers)
+    exact.insert(Keys(np.sort(distribution.draw(random, rows)), numbers), 0)
     counts = np.bincount(np.searchsorted(exact.splitters, keys, side="right"), minlength=partitions)
     return Curve(distribution.name, partitions, rows, tuple(errors), _error(counts))
 

@@ -7,7 +7,6 @@ undone, a new plan gets new cores, and saving needs no core at all.
 import sys
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -31,11 +30,11 @@ from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.threads import CLOSED, Threads
 from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
+from watersmeet.join.access import Sizing
 from watersmeet.join.core import Outcome, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.outer import How
 from watersmeet.join.prepare import read_columns
-from watersmeet.join.probing import Residual
 from watersmeet.streams.arrival import Admission, Validity
 from watersmeet.streams.window import Window
 
@@ -111,12 +110,9 @@ class FlowCore(Ledger):
 
     def _build(self) -> Flow:
         assert self.plan is not None
-        ranges = self.mode != "pairs" and self.plan.ranges_suffice and self.how.name == "inner"
-        timed = self.arrivals.timed
-        work = Work(
-            self.plan, self.layout, self.windows, timed, ranges, self.mode == "count", self._weak_residual(), self.habits, self.cores,
-            self.size, time.perf_counter,
-        )  # fmt: skip
+        assert self.access is not None
+        sizing = Sizing(self.windows, self.habits, self.size, self.cores)
+        work = Work(self.access, sizing, self.arrivals.timed, time.perf_counter)
         flow = make_flow(self.kind, work, self.options)
         if self.borders is not None:
             flow.place_between(self.borders)
@@ -126,7 +122,7 @@ class FlowCore(Ledger):
                 times = None if sub.times is None else sub.times[: sub.count]
                 columns = read_columns(self.plan, self.streams[k], batch, sub.base, times)
                 seen = _MET if self.sights is None else self.sights[k].between(sub.base, sub.end)
-                share = Bounded(self.plan, self.layout, self.streams[k], k, columns, seen)
+                share = Bounded(self.plan, self.streams[k], k, columns, seen)
                 for start, stop in self._pieces(k, sub.base, sub.count):
                     flow.place(share.part(start, stop, 0))
         return flow
@@ -138,20 +134,6 @@ class FlowCore(Ledger):
             cuts |= {cut - base for cut in border[2 * k : 2 * k + 2] if 0 < cut - base < count}
         places = sorted(cuts)
         return pairwise(places)
-
-    def _weak_residual(self) -> Residual | None:
-        """The residual, without keeping this object alive: threads that wait must not hold on to a join that nobody has any more."""
-        assert self.plan is not None
-        if self.plan.condition.residual is None:
-            return None
-        method = weakref.WeakMethod(self._residual)
-
-        def residual(side: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
-            bound = method()
-            assert bound is not None
-            return bound(side, probes, stored)
-
-        return residual
 
     def stop(self) -> None:
         """End the network; what it holds can be built again."""
@@ -358,9 +340,7 @@ class FlowCore(Ledger):
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
         assert self.plan is not None
         columns = read_columns(self.plan, self.streams[k], mine.batch, mine.first, mine.arrived.times)
-        self._shares_of[k] = Bounded(
-            self.plan, self.layout, self.streams[k], k, columns, mine.arrived.of(1 - k)
-        )
+        self._shares_of[k] = Bounded(self.plan, self.streams[k], k, columns, mine.arrived.of(1 - k))
 
     def _replan(self) -> None:
         """The same as in any core, but only while nothing is on its way."""

@@ -20,7 +20,6 @@ from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.sight import NAMES, Sight
 from watersmeet.index.base import Index
 from watersmeet.index.choose import Habits
-from watersmeet.index.grid import Grid
 from watersmeet.join.chain import SubWindow
 from watersmeet.join.core import JoinCore, Outcome, Pushed
 from watersmeet.join.matches import Matches
@@ -32,7 +31,7 @@ from watersmeet.streams.payload import Chunks
 from watersmeet.streams.window import Window
 
 # What a push may replace, by object.
-_PLANNED = Attributes("plan", "layout", "borders", "replans", "_simple")
+_PLANNED = Attributes("plan", "access", "borders", "replans", "_simple")
 _ARRIVED = Attributes("counts", "clock")
 _LEARNT = Attributes(*(one.name for one in fields(Habits)))
 _CHAINED = Attributes("subwindows", "dropped")
@@ -104,7 +103,7 @@ class Ledger(JoinCore):
         self.sights = None if self.prompt else (Sight(), Sight())
         self.borders: list[list[int]] | None = None  # between the rows of one core and the next
 
-    def _index(self, k: int, capacity: int, predecessor: Index | Grid | None) -> None:
+    def _index(self, k: int, capacity: int, predecessor: Index | None) -> None:
         """The ledger has no indexes."""
 
     # ---- in and out ---------------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from watersmeet.flow.order import Order
-from watersmeet.index.grid import CellLayout
-from watersmeet.join.chain import Block, Bounds, Probe
+from watersmeet.index.base import Bounds, Keys
+from watersmeet.join.chain import Block, Check, Probe
 from watersmeet.join.plan import Plan
-from watersmeet.join.prepare import SLICE, Columns, cut_block, in_order
+from watersmeet.join.prepare import NO_KEYS, SLICE, Columns, cut_block
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.window import Window
 
@@ -64,54 +64,50 @@ class Load:
 
 
 class Bounded:
-    """The columns of one stream's share of a push, with the bounds that its rows put on the other stream."""
+    """The columns of one stream's share of a push, with the ends of what its rows look for in the other stream."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        layout: CellLayout | None,
-        stream: str,
-        side: int,
-        columns: Columns,
-        validity: Validity,
-    ) -> None:
-        self.layout, self.stream, self.side = layout, stream, side
-        self.columns, self.validity = columns, validity
-        self.checks: list[Bounds] = [
+    def __init__(self, plan: Plan, stream: str, side: int, columns: Columns, validity: Validity) -> None:
+        self.side, self.columns, self.validity = side, columns, validity
+        self.checks: list[Check] = [
             band.bounds(stream, codes) for band, codes in zip(plan.checks, columns.codes, strict=True)
         ]
-        self.bounds: Bounds = [] if layout is not None else plan.driver.bounds(stream, columns.keys)
+        self._driver = plan.driver
+        self._ends = plan.driver.ends(stream, columns.driving)
 
     def part(self, start: int, stop: int, sequence: int | np.ndarray) -> Part:
         """The rows [start, stop)."""
-        columns, layout = self.columns, self.layout
-        validity = self.validity.part(start, stop)
-        checks = [[(lo[start:stop], hi[start:stop]) for lo, hi in bounds] for bounds in self.checks]
-        if stop - start == 1 and layout is None:
-            block, intervals = self._one(start)
+        checks = [[(lo[start:stop], hi[start:stop]) for lo, hi in check] for check in self.checks]
+        if stop - start == 1:
+            block = self._one(start)
         else:
-            block = cut_block(columns, layout, start, stop)
-            intervals = [
-                in_order(lo[start:stop][block.rows], hi[start:stop][block.rows], block.rows)
-                for lo, hi in self.bounds
-            ]
-        probe = Encounter(block.first, intervals, checks, validity, times=block.times)
-        if layout is not None:
-            assert block.cells is not None
-            probe.cells = layout.bounds(self.stream, block.rows, *block.cells)
+            block = cut_block(self.columns, start, stop)
+        bounds = self._bounds(block.keys, start, stop)
+        probe = Encounter(block.first, bounds, checks, self.validity.part(start, stop), block.times)
         return Part(self.side, block, probe, sequence)
 
-    def _one(self, i: int) -> tuple[Block, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    def _bounds(self, keys: Keys, start: int, stop: int) -> list[Bounds]:
+        rows = keys.rows
+        if not rows.size:
+            return []
+        found = []
+        for ends in self._ends:
+            mine = [array[start:stop] for array in ends]
+            if stop - start > 1:
+                mine = [array[rows] for array in mine]
+            bounds = self._driver.bounds(mine, rows)
+            if bounds.rows.size:
+                found.append(bounds)
+        return found
+
+    def _one(self, i: int) -> Block:
         """A row by itself: nothing to sort."""
-        columns = self.columns
-        one = slice(i, i + 1)
+        columns, one = self.columns, slice(i, i + 1)
         codes = [array[one] for array in columns.codes]
         times = None if columns.times is None else columns.times[one]
         if columns.usable is not None and not columns.usable[i]:
-            none = _ONE_ROW[:0]
-            return Block(columns.first + i, 1, columns.keys[:0], none, codes, times), []
-        intervals = [(lo[one], hi[one], _ONE_ROW) for lo, hi in self.bounds if lo[i] <= hi[i]]
-        return Block(columns.first + i, 1, columns.keys[one], _ONE_ROW, codes, times), intervals
+            return Block(columns.first + i, 1, NO_KEYS, codes, times)
+        key, *beside = (array[one] for array in columns.driving)
+        return Block(columns.first + i, 1, Keys(key, _ONE_ROW, tuple(beside)), codes, times)
 
 
 class Cutter:

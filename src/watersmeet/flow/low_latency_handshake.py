@@ -41,11 +41,8 @@ from watersmeet.flow.line import Ack, Line, LineCore, Over, Travelling
 from watersmeet.flow.load import Load, Part
 from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message
-from watersmeet.flow.store import Held, Store
+from watersmeet.flow.store import Store
 from watersmeet.flow.work import Work
-from watersmeet.index.base import Index
-from watersmeet.index.grid import Grid
-from watersmeet.index.scan import Scan
 from watersmeet.join.chain import Block, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM
@@ -68,9 +65,8 @@ class Ended:
 class Flying(Store):
     """Rows that were forwarded and not acknowledged: few, and soon gone, so they are scanned."""
 
-    def new_index(self, block: Block, newest: Held | None) -> tuple[int, Index | Grid]:
-        capacity = 16 * block.count
-        return capacity, Scan(capacity) if self.work.layout is None else Grid(capacity)
+    def shape(self, block: Block) -> tuple[int, str]:
+        return 16 * block.count, self.work.plan.driver.small
 
 
 class LowLatencyCore(LineCore):

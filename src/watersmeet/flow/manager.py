@@ -14,7 +14,6 @@ import numpy as np
 from watersmeet.flow.load import Load, Part
 from watersmeet.flow.work import Work
 from watersmeet.index.base import Index
-from watersmeet.index.grid import Grid
 from watersmeet.join.chain import Block, least, most
 from watersmeet.join.prepare import SLICE, out_of_sight
 from watersmeet.streams.arrival import Validity
@@ -31,7 +30,7 @@ class Create:
     side: int
     base: int
     capacity: int
-    predecessor: Index | Grid | None
+    predecessor: Index | None
 
 
 @dataclass(slots=True)
@@ -78,7 +77,7 @@ class Status:
 
     worker: int
     rows: dict[int, int] = field(default_factory=dict)  # by sub-window
-    sealed: list[tuple[int, int, Index | Grid]] = field(default_factory=list)  # stream, sub-window, its index
+    sealed: list[tuple[int, int, Index]] = field(default_factory=list)  # stream, sub-window, its index
     dropped: list[int] = field(default_factory=list)
     runs: dict[int, np.ndarray] = field(default_factory=dict)  # ranges: rows in key order
 
@@ -137,7 +136,7 @@ class Manager:
         # the very array that was searched. A second copy, merged again here, would be the same bytes twice; it is
         # needed only where workers are other machines.
         self.mirror: dict[int, np.ndarray] = {}
-        self._sealed: list[tuple[int, Index | Grid | None]] = [(-1, None), (-1, None)]
+        self._sealed: list[tuple[int, Index | None]] = [(-1, None), (-1, None)]
         self._ids = 0
         self._made = [0, 0]
 
@@ -187,7 +186,7 @@ class Manager:
     def _create(self, side: int, block: Block, plan: Plan) -> Place:
         chain = self.chains[side]
         stored = sum(place.rows for place in chain)
-        capacity = max(self.work.size(side, stored), block.count)
+        capacity = max(self.work.sizing.rows(side, stored), block.count)
         # The second stream starts with the next worker, so that the newest sub-windows of both are not at one.
         worker = (self._made[side] + side) % self.work.cores
         place = Place(self._ids, worker, block.first, capacity)

@@ -20,7 +20,7 @@ from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.network import Link, Message, Network, Node
 from watersmeet.flow.order import merge
 from watersmeet.flow.work import Work
-from watersmeet.join.chain import SubWindow, sorted_run
+from watersmeet.join.chain import SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM
 
@@ -91,7 +91,7 @@ class Worker(Core):
 
     def _create(self, step: Create) -> None:
         work, side = self.work, step.side
-        index = work.index(side, step.capacity, step.predecessor)
+        index = work.access.index(side, step.capacity, step.predecessor)
         checked, timed = len(work.plan.checks), work.timed[side]
         self.held[side][step.id] = SubWindow(step.base, step.capacity, index, checked, timed)
 
@@ -108,8 +108,8 @@ class Worker(Core):
             sub = stored[id]
             if isinstance(lowest, int):
                 self._trim(sub, lowest, part.probe.rows)
-            self.work.find(sub, part.probe, part.side, self.buffer, matches)
-            run = sorted_run(sub) if self.work.ranges else None
+            self.work.find(sub, part.probe, part.side, matches, self.buffer)
+            run = sub.sorted_run() if self.work.access.ranges else None
             if run is not None:
                 self._news.runs[id] = run.rows
         return matches
@@ -117,7 +117,7 @@ class Worker(Core):
     def _trim(self, sub: SubWindow, lowest: int, probes: int) -> None:
         """Take rows that were pushed out of the window out of a sorted run: nobody sees them again. For ranges at once, where that costs
         less than to filter pairs one by one; else once they are half of the run."""
-        sub.trim(lowest, 0.0 if self.work.ranges and probes > sub.count / 4 else 0.5)
+        sub.trim(lowest, 0.0 if self.work.access.ranges and probes > sub.count / 4 else 0.5)
 
     # ---- answers ----------------------------------------------------------------------------------------------------
 

@@ -89,12 +89,11 @@ class TimedWork(Work):
         super().__post_init__()
         self.single = False
 
-    def find(self, sub: SubWindow, probe: Probe, side: int, buffer: PairBuffer, out: Matches) -> None:
+    def find(self, sub: SubWindow, probe: Probe, side: int, out: Matches, buffer: PairBuffer) -> None:
         assert self.meter is not None
-        rows = max((len(rows) for _, _, rows in probe.intervals), default=0)
-        stored = sub.count - sub.trimmed
+        rows, stored = probe.rows, sub.count - sub.trimmed
         begun, known = self.meter.probe(), len(out.pairs)
-        super().find(sub, probe, side, buffer, out)
+        super().find(sub, probe, side, out, buffer)
         self.meter.compare(rows * stored)
         for row in range(probe.first, probe.first + rows):
             self.meter.compared[side][row] = self.meter.now

@@ -1,20 +1,18 @@
-"""One stream's rows in one core: a few sub-windows, each with an index, whose rows carry their arrival numbers.
+"""One stream's rows in one core: a few sub-windows, each with an index, whose rows carry their arrival numbers; or one scan that slides.
 
 Nobody tells a core when to forget: it reads that off the rows that pass. Expiry is late, never early; whether a pair counts is decided
 by the validity range alone.
 """
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from watersmeet.flow.load import Encounter, Part
 from watersmeet.flow.work import Work
-from watersmeet.index.base import Index, PairBuffer
-from watersmeet.index.grid import Grid
+from watersmeet.index.base import Index, Keys, PairBuffer
+from watersmeet.index.choose import make_index
 from watersmeet.index.scan import Scan
 from watersmeet.join.chain import Block, Probe, SubWindow, Thin, spread
 from watersmeet.join.matches import Matches
@@ -37,17 +35,11 @@ Seen = tuple[
 class Held(SubWindow):
     """A sub-window whose rows need not follow on one another."""
 
-    __slots__ = ("aligned", "arrivals", "last", "marks")
-
-    def __init__(
-        self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool
-    ) -> None:
+    def __init__(self, base: int, capacity: int, index: Index | None, checked: int, timed: bool) -> None:
         super().__init__(base, capacity, index, checked, timed)
         self.arrivals = np.empty(capacity, np.int64)
         self.last = base  # arrival number after the last row
-        self.aligned = True  # a scan: entry i of the index is row i; not so once a row without a key has come
-        # By block: (entries of the index, rows, arrival number after it, largest time): what a sliding scan forgets by.
-        self.marks: deque[tuple[int, int, int, int]] = deque()
+        self.since = BOTTOM  # where rows meet in any order: only those from this arrival number on are met
 
     @property
     def end(self) -> int:
@@ -66,10 +58,6 @@ class Held(SubWindow):
 
     def insert(self, block: Block) -> None:
         start = self.count
-        if isinstance(self.index, Scan) and block.keys.size == block.count:
-            block = _in_row_order(block)  # a scan needs no other
-        else:
-            self.aligned = False
         super().insert(block)
         if block.count == 1:
             self.arrivals[start] = block.first
@@ -95,12 +83,52 @@ class Held(SubWindow):
         lows, highest = spread(lo, hi), spread(hi, lo) - 1
         return lambda pairs, n: keep_between(pairs.probe, pairs.row, n, arrivals, lows, highest)
 
+    def see(self, validity: Validity, rows: int) -> None:
+        """What the ``rows`` rows stored last may see: of interest where rows meet in any order."""
+
     def insert_one(self, block: Block) -> None:
-        """A row by itself, of a stream without times: plain numbers are cheaper than slices."""
-        scan, count = self.index, self.count
-        assert isinstance(scan, Scan)
+        """A row by itself, of a stream without times."""
+        self.insert(block)
+
+    def find_one(self, probe: Probe, side: int, out: Matches) -> bool:
+        """What a row by itself matches, in one kernel; False: not possible here, nothing was done."""
+        return False
+
+    def make_room(self, rows: int) -> bool:
+        """Whether room could be made for so many rows; if not, no more rows will come."""
+        self.seal()
+        return False
+
+    def expire(self, arrival: int, time: int) -> bool:
+        """Whether all rows have an arrival number below the one or a time code below the other. Who can forget a part of them does."""
+        return self.end <= arrival or self.max_time < time
+
+
+class Sliding(Held):
+    """A scan that slides: one sub-window for as long as the join lives. The oldest rows are forgotten by block."""
+
+    def __init__(self, base: int, capacity: int, checked: int, timed: bool) -> None:
+        self.scan = Scan(capacity)
+        super().__init__(base, capacity, self.scan, checked, timed)
+        self.aligned = True  # entry i of the scan is row i; not so once a row without a key has come
+        # By block: (entries of the scan, rows, arrival number after it, largest time).
+        self.marks: deque[tuple[int, int, int, int]] = deque()
+        self._found = np.empty(4096, np.int64)  # room for the matches of one row
+
+    def insert(self, block: Block) -> None:
+        if block.keys.size == block.count:
+            block = _in_row_order(block)  # a scan needs no other
+        else:
+            self.aligned = False
+        super().insert(block)
+        newest = TOP if block.times is None or not block.count else int(block.times.max())
+        self.marks.append((self.scan.used, self.count, self.last, newest))
+
+    def insert_one(self, block: Block) -> None:
+        # Plain numbers are cheaper than slices.
+        scan, count = self.scan, self.count
         if block.keys.size:
-            scan.keys[scan.used], scan.rows[scan.used] = block.keys[0], count
+            scan.keys[scan.used], scan.rows[scan.used] = block.keys.key[0], count
             scan.used += 1
         else:
             self.aligned = False
@@ -110,26 +138,41 @@ class Held(SubWindow):
         self.count, self.last = count + 1, block.first + 1
         self.marks.append((scan.used, count + 1, self.last, TOP))
 
-    # ---- a scan that slides: one sub-window for as long as the join lives -------------------------------------
+    def find_one(self, probe: Probe, side: int, out: Matches) -> bool:
+        if not self.aligned or len(probe.bounds) != 1:
+            return False
+        scan, wanted, validity = self.scan, probe.bounds[0], probe.validity
+        since, until = validity.arrival_lo, validity.arrival_hi
+        codes, code_lo, code_hi = self.arrivals, BOTTOM, TOP
+        if probe.checks:
+            if len(probe.checks[0]) != 1:
+                return False
+            codes, (lows, highs) = self.codes[0], probe.checks[0][0]
+            code_lo, code_hi = lows[0], highs[0]
+        since = since if isinstance(since, int) else since[0]
+        until = until if isinstance(until, int) else until[0]
+        bounds = (wanted.lo[0], wanted.hi[0], code_lo, code_hi)
+        n = row_matches(
+            scan.keys, codes, scan.start, scan.used, *bounds, self.arrivals, since, until, self._found
+        )
+        if n > 0:
+            out.add(side, np.full(n, probe.first), self._found[:n].copy())
+        return bool(n >= 0)
 
-    def remember(self, block: Block) -> None:
-        """Note where the block that was just stored ends."""
-        assert isinstance(self.index, Scan)
-        newest = TOP if block.times is None or not block.count else int(block.times.max())
-        self.marks.append((self.index.used, self.count, self.last, newest))
-
-    def forget(self, arrival: int, time: int) -> None:
-        """Skip the oldest blocks that are over."""
+    def expire(self, arrival: int, time: int) -> bool:
         marks = self.marks
-        assert isinstance(self.index, Scan)
         while marks and (marks[0][2] <= arrival or marks[0][3] < time):
-            self.index.start, self.trimmed, _, _ = marks.popleft()
+            self.scan.start, self.trimmed, _, _ = marks.popleft()
+        return False
+
+    def make_room(self, rows: int) -> bool:
+        self.slide(max(self.capacity, 2 * (self.count - self.trimmed + rows)))
+        return True
 
     def slide(self, capacity: int) -> None:
-        """Make room: move the rows that are left to the front of new arrays."""
-        assert isinstance(self.index, Scan)
-        gone, entries = self.trimmed, self.index.start
-        self.index.slide(capacity, gone)
+        """Move the rows that are left to the front of new arrays."""
+        gone, entries = self.trimmed, self.scan.start
+        self.scan.slide(capacity, gone)
         self.arrivals = _moved(self.arrivals, gone, self.count, capacity)
         self.codes = [_moved(codes, gone, self.count, capacity) for codes in self.codes]
         self.times = None if self.times is None else _moved(self.times, gone, self.count, capacity)
@@ -140,9 +183,9 @@ class Held(SubWindow):
 
 
 def _in_row_order(block: Block) -> Block:
-    keys = np.empty_like(block.keys)
-    keys[block.rows] = block.keys
-    return replace(block, keys=keys, rows=np.arange(block.count, dtype=np.int32))
+    key = np.empty_like(block.keys.key)
+    key[block.keys.rows] = block.keys.key
+    return replace(block, keys=Keys(key, np.arange(block.count, dtype=np.int32)))
 
 
 def _moved(array: np.ndarray, start: int, stop: int, capacity: int) -> np.ndarray:
@@ -154,17 +197,11 @@ def _moved(array: np.ndarray, start: int, stop: int, capacity: int) -> np.ndarra
 class Meeting(Held):
     """For flows in which either row may come to the other: stored rows carry what they may see themselves."""
 
-    __slots__ = ("seen", "since")
-
-    def __init__(
-        self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool
-    ) -> None:
+    def __init__(self, base: int, capacity: int, index: Index | None, checked: int, timed: bool) -> None:
         super().__init__(base, capacity, index, checked, timed)
         self.seen = [np.empty(capacity, np.int64) for _ in range(4)]
-        self.since = BOTTOM  # only rows from this arrival number on are met
 
     def see(self, validity: Validity, rows: int) -> None:
-        """What the ``rows`` rows stored last may see."""
         bounds = (validity.arrival_lo, validity.arrival_hi, validity.time_lo, validity.time_hi)
         for array, bound, open_end in zip(self.seen, bounds, (0, 0, BOTTOM, TOP), strict=True):
             array[self.count - rows : self.count] = open_end if bound is None else bound
@@ -174,11 +211,6 @@ class Meeting(Held):
         super().seal()
         if count < capacity:
             self.seen = [array[:count].copy() for array in self.seen]
-
-    def slide(self, capacity: int) -> None:
-        gone, count = self.trimmed, self.count
-        self.seen = [_moved(array, gone, count, capacity) for array in self.seen]
-        super().slide(capacity)
 
     def overlaps(self, validity: Validity) -> bool:
         return self.last > self.since
@@ -192,8 +224,7 @@ class Meeting(Held):
         arrivals, first, since = self.arrivals, probe.first, self.since
         if self.oldest < since:
             filters.append(lambda pairs, n: keep_seen(pairs.probe, pairs.row, n, arrivals, since, TOP))
-        rows = max((int(rows.max(initial=0)) for _, _, rows in probe.intervals), default=0)
-        rows = max(rows, 0 if probe.cells is None else int(probe.cells[-1].max(initial=0))) + 1
+        rows = max((int(bounds.rows.max(initial=0)) for bounds in probe.bounds), default=0) + 1
         validity, seen = probe.validity, self.seen
         lo, hi = (_filled(bound, 0, rows) for bound in (validity.arrival_lo, validity.arrival_hi))
         if self.times is None and probe.times is None:
@@ -215,6 +246,14 @@ class Meeting(Held):
         return filters
 
 
+class SlidingMeeting(Sliding, Meeting):
+    """The same with a scan that slides."""
+
+    def slide(self, capacity: int) -> None:
+        self.seen = [_moved(array, self.trimmed, self.count, capacity) for array in self.seen]
+        super().slide(capacity)
+
+
 def _filled(bound: int | np.ndarray | None, absent: int, rows: int) -> np.ndarray:
     """A bound by row; ``absent`` where there is none."""
     if isinstance(bound, np.ndarray):
@@ -228,10 +267,8 @@ class Store:
     def __init__(self, work: Work, side: int, meeting: bool = False) -> None:
         self.work, self.side = work, side
         self.windows: list[Held] = []
-        self._kind: Callable[..., Any] = Meeting if meeting else Held
         self._meeting = meeting
         self._single = work.single and not meeting
-        self._room_for_one = np.empty(4096, np.int64)
 
     def insert(self, part: Part) -> None:
         block = part.block
@@ -240,81 +277,48 @@ class Store:
         newest = self.windows[-1] if self.windows else None
         if newest is None or newest.count + block.count > newest.capacity:
             newest = self._room(newest, block)
-        if block.count == 1 and self._single and type(newest.index) is Scan:
+        if block.count == 1 and self._single:
             newest.insert_one(block)
         else:
             newest.insert(block)
-            if isinstance(newest.index, Scan):
-                newest.remember(block)
-        if self._meeting:
-            assert isinstance(newest, Meeting)
-            newest.see(part.probe.validity, block.count)
+        newest.see(part.probe.validity, block.count)
 
     def _room(self, newest: Held | None, block: Block) -> Held:
         """A sub-window that takes the block."""
-        work, side = self.work, self.side
-        if newest is not None and isinstance(newest.index, Scan):
-            live = newest.count - newest.trimmed
-            newest.slide(max(newest.capacity, 2 * (live + block.count)))
+        if newest is not None and newest.make_room(block.count):
             return newest
-        if newest is not None:
-            newest.seal()
-        capacity, index = self.new_index(block, newest)
-        fresh: Held = self._kind(block.first, capacity, index, len(work.plan.checks), work.timed[side])
+        capacity, kind = self.shape(block)
+        checked, timed = len(self.work.plan.checks), self.work.timed[self.side]
+        fresh: Held
+        if kind == Scan.name:
+            fresh = (SlidingMeeting if self._meeting else Sliding)(block.first, capacity, checked, timed)
+        else:
+            index = make_index(kind, capacity, None if newest is None else newest.index)
+            fresh = (Meeting if self._meeting else Held)(block.first, capacity, index, checked, timed)
         self.windows.append(fresh)
         return fresh
 
-    def new_index(self, block: Block, newest: Held | None) -> tuple[int, Index | Grid]:
-        """For a sub-window that begins with the block: how many rows it is to take, and its index."""
-        capacity = max(self.work.size(self.side, self.rows), block.count)
-        return capacity, self.work.index(self.side, capacity, None if newest is None else newest.index)
+    def shape(self, block: Block) -> tuple[int, str]:
+        """For a sub-window that begins with the block: how many rows it is to take, and the kind of its index."""
+        capacity = max(self.work.sizing.rows(self.side, self.rows), block.count)
+        return capacity, self.work.access.kind(self.side, capacity)
 
     def find(self, part: Part, buffer: PairBuffer, out: Matches, since: int = BOTTOM) -> None:
         """Everything that the part's rows match here. ``since``: leave stored rows below this arrival number out."""
         probe = part.probe
-        if not probe.intervals and probe.cells is None:
+        if not probe.bounds or not self.windows:
             return
-        if part.block.count == 1 and self._single and self._find_one(part, out):
+        if part.block.count == 1 and self._single and self.windows[0].find_one(probe, part.side, out):
             return
         for sub in self.windows:
-            if isinstance(sub, Meeting):
-                sub.since = since
+            sub.since = since
             if sub.overlaps(probe.validity):
-                self.work.find(sub, probe, part.side, buffer, out)
-
-    def _find_one(self, part: Part, out: Matches) -> bool:
-        """A row by itself against a sliding scan, in one kernel; False: not possible here, nothing was done."""
-        window, probe = self.windows[0] if self.windows else None, part.probe
-        if window is None:
-            return True
-        if type(window.index) is not Scan or not window.aligned or len(probe.intervals) != 1:
-            return False
-        scan, (lo, hi, _), validity = window.index, probe.intervals[0], probe.validity
-        since, until = validity.arrival_lo, validity.arrival_hi
-        codes, code_lo, code_hi = window.arrivals, BOTTOM, TOP
-        if probe.checks:
-            if len(probe.checks[0]) != 1:
-                return False
-            codes, (lows, highs) = window.codes[0], probe.checks[0][0]
-            code_lo, code_hi = lows[0], highs[0]
-        since = since if isinstance(since, int) else since[0]
-        until = until if isinstance(until, int) else until[0]
-        keys, start, used, room = scan.keys, scan.start, scan.used, self._room_for_one
-        bounds = (lo[0], hi[0], code_lo, code_hi)
-        n = row_matches(keys, codes, start, used, *bounds, window.arrivals, since, until, room)
-        if n > 0:
-            out.add(part.side, np.full(n, probe.first), self._room_for_one[:n].copy())
-        return bool(n >= 0)
+                self.work.find(sub, probe, part.side, out, buffer)
 
     def expire(self, arrival: int, time: int) -> None:
         """Forget what has an arrival number below the one or a time code below the other; sub-windows go whole."""
-        windows = self.windows
-        if not windows:
-            return
-        if isinstance(windows[0].index, Scan):
-            windows[0].forget(arrival, time)
-        elif windows[0].end <= arrival or windows[0].max_time < time:
-            self.windows = [sub for sub in windows if sub.end > arrival and not sub.max_time < time]
+        if self.windows and self.windows[0].expire(arrival, time):
+            self.windows = [sub for sub in self.windows if not sub.expire(arrival, time)]
 
     @property
     def first(self) -> int | None:

@@ -1,16 +1,25 @@
 """What every index of a sub-window can do.
 
-Keys are int64 codes whose order is the SQL order of the values (see ``codes.py``), rows are int32 offsets in the sub-window.
+Keys are int64 codes whose order is the SQL order of the values (see ``codes``), rows are int32 offsets in the sub-window.
 An index finds candidates by key alone; whether a candidate lies in the probe's validity range is the chain's business. So an index
 never deletes: a sub-window is dropped whole.
 """
 
-from collections.abc import Iterator
-from typing import ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
+from watersmeet.kernels.sort import sort_keys
+
 PAIRS_IN_BUFFER = 65_536
+
+# By row: the key, and what an index keeps beside it (the grid: both codes).
+Codes = tuple[np.ndarray, ...]
+# By row: the inclusive ends of what is looked for among the stored keys, and what an index needs beside them.
+Ends = Sequence[np.ndarray]
 
 
 class PairBuffer:
@@ -23,24 +32,105 @@ class PairBuffer:
         self.row = np.empty(size, np.int32)
 
 
-class Index(Protocol):
+@dataclass(slots=True)
+class Keys:
+    """Rows as an index stores them: ascending by key."""
+
+    key: np.ndarray  # int64
+    rows: np.ndarray  # int32: which row has the key
+    beside: Codes = ()  # what the index keeps beside the key
+
+    @property
+    def size(self) -> int:
+        return self.key.size
+
+    @property
+    def codes(self) -> Codes:
+        return (self.key, *self.beside)
+
+    def of(self, kept: np.ndarray) -> "Keys":
+        """Those of the rows that a mask keeps."""
+        return Keys(self.key[kept], self.rows[kept], tuple(array[kept] for array in self.beside))
+
+    def rows_from(self, offset: int) -> np.ndarray:
+        """The rows as offsets in a sub-window in which the first of them is at ``offset``."""
+        return self.rows if offset == 0 else self.rows + np.int32(offset)
+
+
+def sorted_keys(codes: Codes, rows: np.ndarray | None = None) -> Keys:
+    """The rows with these codes in the order of their keys. ``rows``: their numbers, by default 0, 1, 2, ..."""
+    key, order = sort_keys(codes[0])
+    beside = tuple(array[order] for array in codes[1:])
+    return Keys(key, order if rows is None else rows[order], beside)
+
+
+@dataclass(slots=True)
+class Bounds:
+    """What rows look for among the stored keys: ``lo <= key <= hi``. Both do not decrease, but for the grid's ``hi``."""
+
+    lo: np.ndarray  # int64
+    hi: np.ndarray
+    rows: np.ndarray  # int32: which row is probing
+    beside: tuple[np.ndarray, ...] = ()  # what the index needs beside them
+
+    def share(self, i: int, parts: int) -> "Bounds":
+        """One of ``parts`` equal parts."""
+
+        def cut(array: np.ndarray) -> np.ndarray:
+            return array[array.size * i // parts : array.size * (i + 1) // parts]
+
+        return Bounds(cut(self.lo), cut(self.hi), cut(self.rows), tuple(cut(array) for array in self.beside))
+
+
+class SortedRun(Protocol):
+    """Rows in key order: a probe's matches are a <start, end> range, however many they are."""
+
+    rows: np.ndarray
+
+    def ranges(self, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+        """Per probe <start, end> in ``rows``."""
+
+    def buffered_pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
+        """The candidates that are in no range yet, as ``Index.pairs`` gives them."""
+
+
+class Index(ABC):
     """One structure over one sub-window. Probing keeps no state in ``self``: several threads probe at once."""
 
     name: ClassVar[str]
 
-    def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        """Add rows: ``keys`` (int64) ascending, ``rows`` (int32) their offsets in the sub-window."""
+    @abstractmethod
+    def __init__(self, capacity: int) -> None:
+        """An empty index for at most ``capacity`` rows."""
 
-    def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
-        """Yield ``n`` each time ``buffer[:n]`` holds candidates: all stored keys with ``lo <= key <= hi``.
+    @abstractmethod
+    def insert(self, keys: Keys, offset: int) -> None:
+        """Add rows; the first row of the block that the keys are from is at ``offset`` in the sub-window."""
 
-        ``lo`` and ``hi`` are inclusive and non-decreasing; ``probes`` (int32) names the probing rows. The consumer copies
-        what it needs before it resumes the iterator.
+    @abstractmethod
+    def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
+        """Yield ``n`` each time ``buffer[:n]`` holds candidates: all stored keys within the bounds.
+
+        The consumer copies what it needs before it resumes the iterator.
         """
 
+    @abstractmethod
     def seal(self) -> None:
         """No more rows will come."""
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes held by the structure."""
+
+    def sorted_run(self) -> SortedRun | None:
+        """The rows in key order, where they are kept so and range results are possible."""
+        return None
+
+    def trim(self, first: int) -> bool:
+        """Leave out the rows below offset ``first``, which nobody can see any more; False: this kind of index cannot."""
+        return False
+
+    def successor(self, capacity: int) -> Self:
+        """An empty index of the same kind for the next sub-window, which may learn from this one."""
+        return type(self)(capacity)

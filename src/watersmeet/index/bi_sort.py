@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from watersmeet.index.base import PairBuffer
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer, SortedRun
 from watersmeet.kernels.merge import merge_runs
 from watersmeet.kernels.probe import STRIDE, list_pairs, run_pairs, run_ranges
 from watersmeet.kernels.ranges import keep_rows_from
@@ -22,7 +22,7 @@ _NO_KEYS = np.empty(0, np.int64)
 _NO_ROWS = np.empty(0, np.int32)
 
 
-class BISort:
+class BISort(Index):
     """One sub-window, sorted. Insert O(n / batch) a row, probe O(log gap) a row, range results O(1) a row."""
 
     name: ClassVar[str] = "bi_sort"
@@ -33,10 +33,10 @@ class BISort:
         self.buffer_keys, self.buffer_rows = np.empty(size, np.int64), np.empty(size, np.int32)
         self.buffered = 0
 
-    def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        if not self.buffer(keys, rows, 0):
+    def insert(self, keys: Keys, offset: int) -> None:
+        if not self.buffer(keys.key, keys.rows, offset):
             self.flush()
-            self._merge(keys, rows)
+            self._merge(keys.key, keys.rows_from(offset))
 
     def buffer(self, keys: np.ndarray, rows: np.ndarray, offset: int) -> bool:
         """Put rows, each moved by ``offset``, into the insertion buffer; False, and nothing is done, where there is no room."""
@@ -73,36 +73,40 @@ class BISort:
         """Take a sorted run as the main array."""
         self.keys, self.rows, self.index = keys, rows, keys[::STRIDE].copy()
 
-    def trim(self, first: int) -> None:
-        """Leave out the rows below offset ``first``, which nobody can see any more."""
+    def sorted_run(self) -> SortedRun:
+        return self
+
+    def trim(self, first: int) -> bool:
         self.flush()
         keys, rows = np.empty_like(self.keys), np.empty_like(self.rows)
         kept = keep_rows_from(self.keys, self.rows, first, keys, rows)
         self.adopt(keys[:kept].copy(), rows[:kept].copy())
+        return True
 
-    def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
+    def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
         if self.keys.size:
+            lo, hi, probes = bounds.lo, bounds.hi, bounds.rows
             state = np.array((0, 0, -1))
             while state[0] < lo.size:
                 yield run_pairs(
                     self.keys, self.rows, self.index, lo, hi, probes, state, buffer.probe, buffer.row
                 )
-        yield from self.buffered_pairs(lo, hi, probes, buffer)
+        yield from self.buffered_pairs(bounds, buffer)
 
-    def buffered_pairs(
-        self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer
-    ) -> Iterator[int]:
+    def buffered_pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
         """The candidates in the insertion buffer alone."""
         if self.buffered:
             keys, rows, used = self.buffer_keys, self.buffer_rows, self.buffered
+            lo, hi, probes = bounds.lo, bounds.hi, bounds.rows
             state = np.zeros(3, np.int64)
             while state[0] < used:
                 yield list_pairs(keys, rows, used, lo, hi, probes, state, buffer.probe, buffer.row)
 
-    def ranges(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ranges(self, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
         """Per probe <start, end> in the main array. What is in the insertion buffer is not in any range."""
-        start, end = np.empty(lo.size, np.int32), np.empty(lo.size, np.int32)
-        run_ranges(self.keys, self.index, lo, hi, start, end)
+        size = bounds.lo.size
+        start, end = np.empty(size, np.int32), np.empty(size, np.int32)
+        run_ranges(self.keys, self.index, bounds.lo, bounds.hi, start, end)
         return start, end
 
     def seal(self) -> None:

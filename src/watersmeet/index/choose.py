@@ -7,11 +7,11 @@ ahead where batches are small beside the sub-window. The constants in ``cost`` a
 kernels of one machine: another machine shifts them together.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from watersmeet.index.base import Index
 from watersmeet.index.bi_sort import BUFFERED, BISort
+from watersmeet.index.grid import Grid
 from watersmeet.index.hash import HashIndex
 from watersmeet.index.rap_table import RapTable
 from watersmeet.index.scan import Scan
@@ -74,14 +74,13 @@ def subwindow_size(window: int | None, stored: int, habits: Habits) -> int:
     return int(max(16, min(max(best, 1024), rows // 2 if window is not None else max(rows // 2, 65_536))))
 
 
-def make_index(kind: str, capacity: int, predecessor: object) -> Index:
-    """An empty index of this kind for at most ``capacity`` rows."""
-    if kind == "rap_table":
-        return RapTable(capacity, predecessor if isinstance(predecessor, RapTable) else None)
-    makers: dict[str, Callable[[int], Index]] = {
-        "scan": Scan,
-        "hash": HashIndex,
-        "wib_tree": WibTree,
-        "bi_sort": BISort,
-    }
-    return makers[kind](capacity)
+INDEXES: dict[str, type[Index]] = {
+    kind.name: kind for kind in (Scan, HashIndex, RapTable, WibTree, BISort, Grid)
+}
+
+
+def make_index(kind: str, capacity: int, predecessor: Index | None) -> Index:
+    """An empty index of this kind for at most ``capacity`` rows. ``predecessor``: of the sub-window before, if there is one."""
+    if predecessor is not None and predecessor.name == kind:
+        return predecessor.successor(capacity)
+    return INDEXES[kind](capacity)

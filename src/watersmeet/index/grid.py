@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from watersmeet.index.base import PairBuffer
+from watersmeet.index.base import Bounds, Ends, Index, Keys, PairBuffer
 from watersmeet.kernels.grid import EDGE, cell_codes, grid_pairs, list_cell_pairs, merge_cells
 from watersmeet.kernels.probe import STRIDE
 from watersmeet.kernels.sort import sort_keys
@@ -53,10 +53,15 @@ class CellLayout:
         cell_codes(self._place(0, x), self._place(1, y), cells)
         return cells
 
-    def bounds(self, stream: str, rows: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What ``Grid.pairs`` takes: cells, exact bounds and rows of the probes, in the order of their first cell."""
+    def ends(self, stream: str, x: np.ndarray, y: np.ndarray) -> Ends:
+        """By row: the ends of both bands."""
         ((lo_x, hi_x),) = self.bands[0].bounds(stream, x)
         ((lo_y, hi_y),) = self.bands[1].bounds(stream, y)
+        return lo_x, hi_x, lo_y, hi_y
+
+    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
+        """What ``Grid.pairs`` takes: cells of the first column, how many columns, and the exact ends, in the order of the first cell."""
+        lo_x, hi_x, lo_y, hi_y = ends
         some = (lo_x <= hi_x) & (lo_y <= hi_y)
         if not some.all():
             lo_x, hi_x, lo_y, hi_y, rows = lo_x[some], hi_x[some], lo_y[some], hi_y[some], rows[some]
@@ -65,8 +70,8 @@ class CellLayout:
         cell_codes(first, self._place(1, lo_y), from_cell)
         cell_codes(first, self._place(1, hi_y), to_cell)
         from_cell, order = sort_keys(from_cell)
-        rest = (to_cell, last - first + 1, lo_x, hi_x, lo_y, hi_y, rows)
-        return (from_cell, *(array[order] for array in rest))
+        beside = (last - first + 1, lo_x, hi_x, lo_y, hi_y)
+        return Bounds(from_cell, to_cell[order], rows[order], tuple(array[order] for array in beside))
 
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -107,7 +112,7 @@ class Run:
         return self.index.nbytes + sum(column.nbytes for column in self.columns)
 
 
-class Grid:
+class Grid(Index):
     """One sub-window: a main run sorted by cell, a smaller one of recent rows, and an unsorted insertion buffer as in BI-Sort.
 
     Rows carry both codes, so a merge moves 28 bytes a row, and a batch is often a thousandth of the sub-window. The recent run takes such
@@ -121,16 +126,17 @@ class Grid:
         self._buffer = _columns(min(capacity, BUFFERED))
         self.buffered = 0
 
-    def insert(self, keys: np.ndarray, rows: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
-        """Add rows in the order of their cell codes ``keys``."""
+    def insert(self, keys: Keys, offset: int) -> None:
+        x, y = keys.beside
+        columns = keys.key, keys.rows_from(offset), x, y
         end = self.buffered + keys.size
         if end <= self._buffer[0].size:
-            for column, values in zip(self._buffer, (keys, rows, x, y), strict=True):
+            for column, values in zip(self._buffer, columns, strict=True):
                 column[self.buffered : end] = values
             self.buffered = end
         else:
             self._flush()
-            self._add(Run((keys, rows, x, y)))
+            self._add(Run(columns))
 
     def _flush(self) -> None:
         if self.buffered:
@@ -147,21 +153,25 @@ class Grid:
         else:
             self.main, self.recent = self.main.merged(recent), Run(_columns(0))
 
-    def pairs(self, bounds: tuple[np.ndarray, ...], buffer: PairBuffer) -> Iterator[int]:
-        """Yield n each time ``buffer[:n]`` holds pairs that satisfy both bands; ``bounds`` are those of ``CellLayout.bounds``."""
-        rows = bounds[-1].size
+    def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
+        """Yield n each time ``buffer[:n]`` holds pairs that satisfy both bands."""
+        rows = bounds.rows.size
+        columns, *exact = bounds.beside
+        cells = bounds.lo, bounds.hi, columns
         for run in (self.main, self.recent):
             if run.size:
                 state = np.zeros(3 + CURSORS, np.int64)
                 state[2] = -1
                 while state[0] < rows:
-                    yield grid_pairs(*run.columns, run.index, *bounds, state, buffer.probe, buffer.row)
+                    yield grid_pairs(
+                        *run.columns, run.index, *cells, *exact, bounds.rows, state, buffer.probe, buffer.row
+                    )
         if self.buffered:
             _, row, x, y = self._buffer
             used = self.buffered
             state = np.zeros(2, np.int64)
             while state[0] < rows:
-                yield list_cell_pairs(row, x, y, used, *bounds[3:], state, buffer.probe, buffer.row)
+                yield list_cell_pairs(row, x, y, used, *exact, bounds.rows, state, buffer.probe, buffer.row)
 
     def seal(self) -> None:
         self._flush()

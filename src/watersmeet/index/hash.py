@@ -17,14 +17,14 @@ from typing import ClassVar
 import numpy as np
 
 from watersmeet.errors import ConditionError
-from watersmeet.index.base import PairBuffer
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer
 from watersmeet.kernels import hash as kernels
 
 KEYS_IN_BUCKET = 2.5
 LINE_BYTES = 64
 
 
-class HashIndex:
+class HashIndex(Index):
     """Two-choice buckets of distinct keys, with the rows of each key in chunks."""
 
     name: ClassVar[str] = "hash"
@@ -38,15 +38,15 @@ class HashIndex:
         self.chunks = np.zeros(256, np.int32)
         self.used = np.zeros(2, np.int64)
 
-    def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        """Add rows; equal keys side by side, as in any sorted batch."""
-        mixed = _mixed(keys)
+    def insert(self, keys: Keys, offset: int) -> None:
+        # Equal keys are side by side, as in any sorted batch: a slot is looked for once.
+        mixed, rows = _mixed(keys.key), keys.rows_from(offset)
         touched = np.empty(kernels.BLOCK, np.int64)
         done = 0
-        while done < len(keys):
+        while done < keys.size:
             table = (self.slots, self.values, self.buckets, self.overflow, self.overflow_values)
             done = kernels.insert(mixed, rows, done, *table, self.chunks, self.used, touched)
-            if done < len(keys):
+            if done < keys.size:
                 self._grow()
 
     def _grow(self) -> None:
@@ -59,10 +59,11 @@ class HashIndex:
         else:
             self.chunks = _doubled(self.chunks)
 
-    def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
+    def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
         """Yield the number of candidates in ``buffer``, again and again; ``lo`` must be ``hi`` (or above:
         no match).
         """
+        lo, hi, probes = bounds.lo, bounds.hi, bounds.rows
         found = np.empty(len(lo), np.int32)
         table = (self.slots, self.values, self.buckets, self.overflow, self.overflow_values)
         touched = np.empty(kernels.BLOCK, np.int64)

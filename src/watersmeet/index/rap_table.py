@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from watersmeet.index.base import PairBuffer
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer
 from watersmeet.index.llat import Llat
 from watersmeet.kernels import rap_table as kernels
 
@@ -24,7 +24,7 @@ SIGMA = 1.25
 LEARN_AGAIN = 8
 
 
-class RapTable:
+class RapTable(Index):
     """Range partitions over an LLAT; splitters adjusted from one sub-window to the next."""
 
     name: ClassVar[str] = "rap_table"
@@ -60,15 +60,15 @@ class RapTable:
         self.least = np.zeros(self.partitions, np.int64)
         self.greatest = np.zeros(self.partitions, np.int64)
 
-    def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        """Add rows, ascending by key."""
-        if self.count + len(keys) >= max(self._learn_at, 1):
-            keys, rows = self._learn(keys, rows)
+    def insert(self, keys: Keys, offset: int) -> None:
+        key, rows = keys.key, keys.rows_from(offset)
+        if self.count + key.size >= max(self._learn_at, 1):
+            key, rows = self._learn(key, rows)
         t = self.llat
         histograms = (self.counts, self.least, self.greatest)
         places = (t.keys, t.rows, t.start, t.used, t.link, t.last, t.fresh)
-        kernels.insert(keys, rows, self.splitters, *histograms, t.width, *places)
-        self.count += len(keys)
+        kernels.insert(key, rows, self.splitters, *histograms, t.width, *places)
+        self.count += key.size
 
     def _learn(self, keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take new splitters from all rows, old and new; empty the table and return what must now go into
@@ -85,8 +85,8 @@ class RapTable:
         self._learn_at = len(keys) * LEARN_AGAIN
         return keys, rows
 
-    def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
-        """Yield the number of candidates in ``buffer``, again and again until all have been given."""
+    def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
+        lo, hi, probes = bounds.lo, bounds.hi, bounds.rows
         low, up = np.empty(len(lo), np.int32), np.empty(len(lo), np.int32)
         kernels.find_targets(lo, hi, self.splitters, low, up)
         yield from self.llat.pairs(low, up, lo, hi, probes, buffer)
@@ -94,6 +94,9 @@ class RapTable:
     def seal(self) -> None:
         """No more rows will come: give back the room that is not used."""
         self.llat.seal(self.count)
+
+    def successor(self, capacity: int) -> "RapTable":
+        return RapTable(capacity, self)
 
     @property
     def nbytes(self) -> int:

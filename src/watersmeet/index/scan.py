@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from watersmeet.index.base import PairBuffer
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer
 from watersmeet.kernels.probe import list_pairs
 
 
-class Scan:
+class Scan(Index):
     """Keys in the order of insertion; O(1) to insert, O(n) to probe."""
 
     name: ClassVar[str] = "scan"
@@ -19,13 +19,14 @@ class Scan:
         self.rows = np.empty(capacity, np.int32)
         self.start = self.used = 0  # keys[start:used] are looked at
 
-    def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
+    def insert(self, keys: Keys, offset: int) -> None:
         end = self.used + keys.size
-        self.keys[self.used : end] = keys
-        self.rows[self.used : end] = rows
+        self.keys[self.used : end] = keys.key
+        self.rows[self.used : end] = keys.rows_from(offset)
         self.used = end
 
-    def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
+    def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
+        lo, hi, probes = bounds.lo, bounds.hi, bounds.rows
         state = np.array((self.start, 0, 0))
         while state[0] < self.used:
             yield list_pairs(self.keys, self.rows, self.used, lo, hi, probes, state, buffer.probe, buffer.row)

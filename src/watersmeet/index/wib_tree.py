@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from watersmeet.index.base import PairBuffer
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer
 from watersmeet.index.llat import Llat
 from watersmeet.kernels import wib_tree as kernels
 
@@ -26,7 +26,7 @@ LEAF = 32
 FANOUT = 64
 
 
-class WibTree:
+class WibTree(Index):
     """A tree of ranges over an LLAT, split as rows come; needs no predecessor and does not mind increasing
     keys.
     """
@@ -45,18 +45,18 @@ class WibTree:
         self.child[0] = 0
         self.size[0] = 1
 
-    def insert(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        """Add rows, ascending by key."""
+    def insert(self, keys: Keys, offset: int) -> None:
+        key, rows = keys.key, keys.rows_from(offset)
         done = 0
         path = _path()
-        while done < len(keys):
+        while done < key.size:
             t = self.llat
             nodes = (self.meta, self.cut, self.child, self.size)
             places = (t.keys, t.rows, t.start, t.used, t.link, t.last, t.fresh)
-            done = kernels.insert(keys, rows, done, *nodes, *path, self.single, t.after, t.width, *places)
-            if done < len(keys):
+            done = kernels.insert(key, rows, done, *nodes, *path, self.single, t.after, t.width, *places)
+            if done < key.size:
                 self._grow()
-        self.count += len(keys)
+        self.count += key.size
 
     def _grow(self) -> None:
         """Double entries and nodes."""
@@ -67,8 +67,8 @@ class WibTree:
             new[: len(old)] = old
             setattr(self, name, new)
 
-    def pairs(self, lo: np.ndarray, hi: np.ndarray, probes: np.ndarray, buffer: PairBuffer) -> Iterator[int]:
-        """Yield the number of candidates in ``buffer``, again and again until all have been given."""
+    def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
+        lo, hi, probes = bounds.lo, bounds.hi, bounds.rows
         low, up = np.empty(len(lo), np.int32), np.empty(len(lo), np.int32)
         kernels.find_targets(lo, hi, self.meta, self.cut, self.child, self.size, *_path(), low, up)
         yield from self.llat.pairs(low, up, lo, hi, probes, buffer)

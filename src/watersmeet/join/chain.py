@@ -10,17 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet.index.base import Index, PairBuffer
-from watersmeet.index.bi_sort import BISort
-from watersmeet.index.grid import Grid
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer, SortedRun
 from watersmeet.kernels.filter import emit, keep_arrived, keep_between, keep_within
 from watersmeet.kernels.sort import is_sorted
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import BOTTOM, TOP
 
-Bounds = list[tuple[np.ndarray, np.ndarray]]
-# lo, hi (inclusive, ascending), and the int32 position in the block of the row that probes with them
-Interval = tuple[np.ndarray, np.ndarray, np.ndarray]
+Check = list[tuple[np.ndarray, np.ndarray]]  # by interval: inclusive ends for each row of a block
 Thin = Callable[[PairBuffer, int], int]  # thins the first n pairs in place, and returns how many remain
 
 
@@ -30,11 +26,9 @@ class Block:
 
     first: int  # arrival number of the first row
     count: int
-    keys: np.ndarray  # driving keys, ascending; rows that can match nothing are left out
-    rows: np.ndarray  # int32 position in the block of each key
+    keys: Keys  # of the driver; rows that can match nothing are left out
     codes: list[np.ndarray]  # codes of the bands checked on candidates, in block order
     times: np.ndarray | None
-    cells: tuple[np.ndarray, np.ndarray] | None = None  # grid: the two codes, in the order of keys
 
 
 @dataclass(slots=True)
@@ -42,29 +36,22 @@ class Probe:
     """A block on its way through the other stream's chain."""
 
     first: int  # arrival number of the block's first row
-    intervals: list[Interval]
-    checks: list[Bounds]  # per checked band and interval, in block order
+    bounds: list[Bounds]  # on the driver's keys, by interval
+    checks: list[Check]  # by checked band
     validity: Validity
-    cells: tuple[np.ndarray, ...] | None = None  # grid: its own bounds, and last the rows
 
     @property
     def rows(self) -> int:
         """How many rows probe."""
-        if self.cells is not None:
-            return int(self.cells[-1].size)
-        return max((rows.size for _, _, rows in self.intervals), default=0)
+        return max((bounds.rows.size for bounds in self.bounds), default=0)
 
     def split(self, parts: int) -> "list[Probe]":
         """Equal shares, for threads."""
         return [self] if parts == 1 else [self._share(i, parts) for i in range(parts)]
 
     def _share(self, i: int, parts: int) -> "Probe":
-        def cut(array: np.ndarray) -> np.ndarray:
-            return array[array.size * i // parts : array.size * (i + 1) // parts]
-
-        intervals = [(cut(lo), cut(hi), cut(rows)) for lo, hi, rows in self.intervals]
-        cells = None if self.cells is None else tuple(cut(array) for array in self.cells)
-        return Probe(self.first, intervals, self.checks, self.validity, cells)
+        bounds = [interval.share(i, parts) for interval in self.bounds]
+        return Probe(self.first, bounds, self.checks, self.validity)
 
 
 class SubWindow:
@@ -83,9 +70,7 @@ class SubWindow:
         "trimmed",
     )
 
-    def __init__(
-        self, base: int, capacity: int, index: Index | Grid | None, checked: int, timed: bool
-    ) -> None:
+    def __init__(self, base: int, capacity: int, index: Index | None, checked: int, timed: bool) -> None:
         self.base, self.capacity, self.count = base, capacity, 0
         self.index = index
         self.codes = [np.empty(capacity, np.int64) for _ in range(checked)]
@@ -120,12 +105,7 @@ class SubWindow:
     def insert(self, block: Block) -> None:
         start, end = self.count, self.count + block.count
         if self.index is not None:
-            rows = block.rows if start == 0 else block.rows + np.int32(start)
-            if isinstance(self.index, Grid):
-                assert block.cells is not None
-                self.index.insert(block.keys, rows, *block.cells)
-            else:
-                self.index.insert(block.keys, rows)
+            self.index.insert(block.keys, start)
         for stored, codes in zip(self.codes, block.codes, strict=True):
             stored[start:end] = codes
         self.count = end
@@ -156,33 +136,29 @@ class SubWindow:
             self.capacity = self.count
 
     def trim(self, arrival: int, share: float) -> None:
-        """Take the rows below ``arrival`` out of a sorted index if they are at least ``share`` of it. They stay as rows."""
+        """Take the rows below ``arrival`` out of an index that can do so, if they are at least ``share`` of it. They stay as rows."""
         first = arrival - self.base
-        run = sorted_run(self)
-        if (
-            run is not None
-            and 0 < first < self.count
-            and first - self.trimmed >= share * (self.count - self.trimmed)
-        ):
-            run.trim(first)
+        if not 0 < first < self.count or first - self.trimmed < share * (self.count - self.trimmed):
+            return
+        if self.index is not None and self.index.trim(first):
             self.trimmed = first
+
+    def sorted_run(self) -> SortedRun | None:
+        """The rows in key order, where range results are possible."""
+        return None if self.index is None else self.index.sorted_run()
 
     def candidates(self, probe: Probe, buffer: PairBuffer) -> Iterator[int]:
         """Yield n each time ``buffer[:n]`` holds pairs that satisfy driver, checked bands and validity range."""
         assert self.index is not None
         thin = self._filters(probe)
-        if isinstance(self.index, Grid):
-            assert probe.cells is not None
-            yield from _thinned(self.index.pairs(probe.cells, buffer), buffer, thin)
-        else:
-            for lo, hi, rows in probe.intervals:
-                yield from _thinned(self.index.pairs(lo, hi, rows, buffer), buffer, thin)
+        for bounds in probe.bounds:
+            yield from _thinned(self.index.pairs(bounds, buffer), buffer, thin)
 
     def _filters(self, probe: Probe) -> list[Thin]:
         """What candidates of this sub-window must still pass."""
         filters = self._validity_filters(probe)
-        for codes, bounds in zip(self.codes, probe.checks, strict=True):
-            filters.append(_band_filter(codes, bounds))
+        for codes, check in zip(self.codes, probe.checks, strict=True):
+            filters.append(_band_filter(codes, check))
         return filters
 
     def _validity_filters(self, probe: Probe) -> list[Thin]:
@@ -259,16 +235,16 @@ def spread(value: int | np.ndarray, other: int | np.ndarray) -> np.ndarray:
     return value if isinstance(value, np.ndarray) else np.full(np.size(other), value, np.int64)
 
 
-def _band_filter(codes: np.ndarray, bounds: Bounds) -> Thin:
-    if len(bounds) == 1:
-        lo, hi = bounds[0]
+def _band_filter(codes: np.ndarray, check: Check) -> Thin:
+    if len(check) == 1:
+        lo, hi = check[0]
         return lambda pairs, n: keep_between(pairs.probe, pairs.row, n, codes, lo, hi)
 
     def any_band(pairs: PairBuffer, n: int) -> int:
         probe, row = pairs.probe[:n], pairs.row[:n]
         value = codes[row]
         inside = np.zeros(n, np.bool_)
-        for lo, hi in bounds:
+        for lo, hi in check:
             inside |= (lo[probe] <= value) & (value <= hi[probe])
         kept = int(inside.sum())
         pairs.probe[:kept], pairs.row[:kept] = probe[inside], row[inside]
@@ -277,7 +253,7 @@ def _band_filter(codes: np.ndarray, bounds: Bounds) -> Thin:
     return any_band
 
 
-Maker = Callable[[int, Index | Grid | None], Index | Grid | None]
+Maker = Callable[[int, Index | None], Index | None]
 
 
 class Chain:
@@ -309,7 +285,7 @@ class Chain:
         else:
             newest.insert(block)
 
-    def renew(self, old: SubWindow, block: Block, index: Index | Grid | None) -> None:
+    def renew(self, old: SubWindow, block: Block, index: Index | None) -> None:
         """Append a sub-window with the rows of ``block``, in place of ``old``."""
         capacity = max(old.capacity, block.count)
         if self.subwindows:
@@ -341,7 +317,7 @@ class Chain:
                 sub.set_times(sub.times[: sub.count].copy())
 
     @property
-    def newest_index(self) -> Index | Grid | None:
+    def newest_index(self) -> Index | None:
         return self.subwindows[-1].index if self.subwindows else None
 
     def expire(self, arrival: int, time: int) -> bool:
@@ -372,8 +348,3 @@ class Chain:
     @property
     def nbytes(self) -> int:
         return sum(sub.nbytes for sub in self.subwindows)
-
-
-def sorted_run(sub: SubWindow) -> BISort | None:
-    """The sub-window's index, where its rows are in key order and range results are possible."""
-    return sub.index if isinstance(sub.index, BISort) else None

@@ -14,16 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.index.base import Index, PairBuffer
-from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
-from watersmeet.index.grid import CellLayout, Grid
-from watersmeet.join.chain import Block, Chain, Probe, SubWindow
+from watersmeet.index.choose import Habits
+from watersmeet.join.access import Access, Sizing, make_access
+from watersmeet.join.chain import Block, Chain, SubWindow
 from watersmeet.join.flags import Flags
 from watersmeet.join.matches import Matches
 from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.plan import Plan, estimate, make_plan
 from watersmeet.join.pool import Pool, Task
 from watersmeet.join.prepare import SLICE, bare_block, make_probe, out_of_sight, prepare_block, slices
-from watersmeet.join.probing import find_pairs, find_ranges
 from watersmeet.join.short import FEW, ShortWay, is_simple
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone, Validity
@@ -93,8 +92,9 @@ class JoinCore:
         self.chains = [self.new_chain(k, 0) for k in (0, 1)]
         self.habits = [Habits(), Habits()]
         self.condition: BoundCondition | None = None
+        self.sizing = Sizing(self.windows, self.habits, self.size)
         self.plan: Plan | None = None
-        self.layout: CellLayout | None = None
+        self.access: Access | None = None
         self._highest: list[np.int64 | None] = [None, None]  # largest driving key so far
         self._short = ShortWay()
         self._simple = False  # whether a few rows may go the short way
@@ -172,9 +172,8 @@ class JoinCore:
         window = max(self._window_rows(0), self._window_rows(1))
         plan = make_plan(self.condition, self.index, shares, window)
         fits = self.plan is not None and plan.works_like(self.plan)
-        self.plan = plan
+        self.plan, self.access = plan, make_access(plan, self.habits, self.payload, self.mode, self.how)
         if not fits:
-            self.layout = CellLayout(plan.cells) if plan.cells is not None else None
             self.rebuild()
         self._simple = is_simple(self)
 
@@ -207,7 +206,7 @@ class JoinCore:
         """Rows of stream k, ready to be stored."""
         if self.plan is None:
             return bare_block(batch, first, times)
-        return prepare_block(self.plan, self.layout, self.streams[k], batch, first, times)
+        return prepare_block(self.plan, self.streams[k], batch, first, times)
 
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
@@ -220,7 +219,7 @@ class JoinCore:
             self.arrivals.clock,
             (None if left is None else left.mark(), None if right is None else right.mark()),
             (first, first.mark(), second, second.mark()),
-            (self.plan, self.layout, self._simple, self.replans),
+            (self.plan, self.access, self._simple, self.replans),
             (self._latest[0], self._latest[1]),
             None if self.how.name == "inner" else [None if one is None else one.mark() for one in self.flags],
         )
@@ -249,7 +248,7 @@ class JoinCore:
         for one, flags_mark in zip(self.flags, flags or (), strict=False):
             if one is not None:
                 one.back_to(flags_mark)
-        self.plan, self.layout, self._simple, self.replans = plan
+        self.plan, self.access, self._simple, self.replans = plan
         self._latest = list(latest)
         self._before = None
 
@@ -349,7 +348,7 @@ class JoinCore:
         for start, stop in slices(rows, self.windows, self.arrivals.axis, arrived.times, interleaved):
             batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
             times = None if arrived.times is None else arrived.times[start:stop]
-            block = prepare_block(self.plan, self.layout, self.streams[k], batch, mine.first + start, times)
+            block = prepare_block(self.plan, self.streams[k], batch, mine.first + start, times)
             mine.parts.append((block, arrived.of(1 - k).part(start, stop)))
 
     def _apply(self, pushed: Sequence[Pushed | None], admission: Admission) -> Outcome:
@@ -432,9 +431,9 @@ class JoinCore:
         for block, _ in mine.parts:
             if block.keys.size:
                 before = self._highest[k]
-                rising = before is not None and block.keys[0] >= before
+                rising = before is not None and block.keys.key[0] >= before
                 self.habits[k].increasing = 0.8 * self.habits[k].increasing + 0.2 * rising
-                self._highest[k] = block.keys[-1] if before is None else max(before, block.keys[-1])
+                self._highest[k] = block.keys.key[-1] if before is None else max(before, block.keys.key[-1])
 
     # ---- store --------------------------------------------------------------------------------------------------
 
@@ -463,61 +462,33 @@ class JoinCore:
 
     def _subwindow(self, k: int) -> int:
         """How many rows a new sub-window of stream k is made for."""
-        if self.size is not None:
-            return self.size
-        return subwindow_size(self.windows[k].rows, self.chains[k].rows, self.habits[k])
+        return self.sizing.rows(k, self.chains[k].rows)
 
-    def _index(self, k: int, capacity: int, predecessor: Index | Grid | None) -> Index | Grid | None:
-        if self.plan is None:
-            return None
-        if self.layout is not None:
-            return Grid(capacity)
-        return make_index(choose(self.plan.kinds, self.habits[k], capacity), capacity, predecessor)
+    def _index(self, k: int, capacity: int, predecessor: Index | None) -> Index | None:
+        return None if self.access is None else self.access.index(k, capacity, predecessor)
 
     # ---- probe --------------------------------------------------------------------------------------------------
 
     def _probes(self, pushed: Sequence[Pushed | None], k: int, matches: Matches) -> list[Task]:
         """The tasks that probe the other stream's sub-windows with stream k's new rows."""
         mine = pushed[k]
-        if mine is None or self.plan is None:
+        access = self.access
+        if mine is None or access is None:
             return []
-        ranges = self.mode != "pairs" and self.plan.ranges_suffice and self.how.name == "inner"
-        find = self._find_ranges if ranges else self._find_pairs
         tasks: list[Task] = []
         visits = [] if mine.visitors is None else mine.visitors.parts
         for block, validity in [*mine.parts, *visits]:
             if not block.keys.size:
                 continue
-            probe = make_probe(self.plan, self.layout, self.streams[k], block, validity)
+            probe = make_probe(access.plan, self.streams[k], block, validity)
             shares = probe.split(self.pool.cores if probe.rows >= PARALLEL else 1)
             subwindows = [sub for sub in self.chains[1 - k].subwindows if sub.overlaps(validity)]
-            if ranges and subwindows and isinstance(validity.arrival_lo, int):
+            if access.ranges and subwindows and isinstance(validity.arrival_lo, int):
                 # Filtering its pairs one by one would cost more than taking the expired rows out of the oldest run.
                 pairs = probe.rows * self.habits[1 - k].matches
                 subwindows[0].trim(validity.arrival_lo, 0.0 if pairs > subwindows[0].count / 4 else 0.5)
-            tasks += [partial(find, sub, share, k, matches) for sub in subwindows for share in shares]
+            tasks += [partial(access.find, sub, share, k, matches) for sub in subwindows for share in shares]
         return tasks
-
-    def _find_pairs(self, sub: SubWindow, probe: Probe, k: int, matches: Matches, buffer: PairBuffer) -> None:
-        assert self.plan is not None
-        residual = None if self.plan.condition.residual is None else self._residual
-        find_pairs(sub, probe, k, residual, buffer, matches)
-
-    def _find_ranges(
-        self, sub: SubWindow, probe: Probe, k: int, matches: Matches, buffer: PairBuffer
-    ) -> None:
-        find_ranges(sub, probe, k, self.mode == "count", buffer, matches)
-
-    def _residual(self, k: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
-        """Which candidate pairs satisfy what the bands leave open."""
-        assert self.condition is not None
-        sides = (probes, stored) if k == 0 else (stored, probes)
-        (residual,) = self.condition.residuals
-        rows = {
-            name: self._payload(i).take(sides[i], residual.columns[name])
-            for i, name in enumerate(self.streams)
-        }
-        return residual.holds(rows)
 
     # ---- what the outside may ask --------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """From a condition's normal form to work: which band drives the index, and what is left to check on candidates.
 
-A driver gives each row one int64 key and each probe the bounds on the other stream's keys. Bands that do not drive are checked on the
+A driver gives each row a key and each probe the bounds on the other stream's keys. Bands that do not drive are checked on the
 candidates by their codes; the residual is evaluated on what then remains.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,22 +14,103 @@ import pyarrow as pa
 
 from watersmeet.codes import mix
 from watersmeet.errors import OptionError
+from watersmeet.index.base import Bounds, Codes, Ends, Keys
+from watersmeet.index.grid import CellLayout, Grid
+from watersmeet.index.scan import Scan
 from watersmeet.kernels.sort import sort_keys
 from watersmeet.sql.condition import Band, BoundCondition
 
 INDEXES = ("auto", "scan", "hash", "rap_table", "wib_tree", "bi_sort", "grid")
-Bounds = list[tuple[np.ndarray, np.ndarray]]
 
 
-class Driver(Protocol):
-    """What an index is built over."""
+class Key(Protocol):
+    """One int64 code a row, and the ends of what it looks for among the other stream's codes: a band is one."""
 
     text: str
     exact: bool
 
     def keys(self, stream: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]: ...
 
-    def bounds(self, stream: str, keys: np.ndarray) -> Bounds: ...
+    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]: ...
+
+
+class Driver(ABC):
+    """What an index is built over: the keys under which rows are stored, and what probing rows look for among them.
+
+    A probe needs codes and row numbers, and nothing else of the rows: ``probing(driver, stream, sorted_keys(codes, rows))``.
+    """
+
+    bands: tuple[Band, ...]
+    texts: tuple[str, ...]
+    exact: (
+        bool  # whether all rows with a key within the bounds are matches, and nothing need be compared again
+    )
+    key: Key | None  # the one code behind the keys; None: there are more
+    small: str  # the kind of index for few rows that are soon gone
+
+    @abstractmethod
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        """The codes of a stream's rows in arrival order, and which rows have them (None: all)."""
+
+    @abstractmethod
+    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
+        """By row, for each interval: the ends of what rows of ``stream`` with these codes look for."""
+
+    @abstractmethod
+    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
+        """The ends of rows that are in the order of their keys, as an index takes them."""
+
+
+def probing(driver: Driver, stream: str, keys: Keys) -> list[Bounds]:
+    """What rows of ``stream`` with these keys look for in an index over the other stream."""
+    return [driver.bounds(ends, keys.rows) for ends in driver.ends(stream, keys.codes)]
+
+
+class OneKey(Driver):
+    """A key is one code: a band, several equalities as one, or nothing at all."""
+
+    key: Key
+    small = Scan.name
+
+    def __init__(self, key: Key, bands: Sequence[Band]) -> None:
+        self.key, self.bands = key, tuple(bands)
+        self.texts, self.exact = (key.text,), key.exact
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        keys, valid = self.key.keys(stream, batch)
+        return (keys,), valid
+
+    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
+        return self.key.bounds(stream, codes[0])
+
+    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
+        """Sorted keys have sorted ends, but for probes that match nothing where int64 leaves no room to keep them in order."""
+        lo, hi = ends
+        if lo.size and (lo[0] > hi[0] or lo[-1] > hi[-1]):
+            some = lo <= hi
+            return Bounds(lo[some], hi[some], rows[some])
+        return Bounds(lo, hi, rows)
+
+
+class Cells(Driver):
+    """A key is a cell of the plane of two bands, with both codes beside it: see ``index/grid.py``."""
+
+    exact, key, small = False, None, Grid.name
+
+    def __init__(self, first: Band, second: Band) -> None:
+        self.bands, self.texts = (first, second), (first.text, second.text)
+        self._layout = CellLayout((first, second))
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        (x, valid), (y, also_valid) = (band.keys(stream, batch) for band in self.bands)
+        return (self._layout.locate(x, y), x, y), all_valid((valid, also_valid))
+
+    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
+        _, x, y = codes
+        return [self._layout.ends(stream, x, y)]
+
+    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
+        return self._layout.bounds(ends, rows)
 
 
 class Everything:
@@ -40,7 +122,7 @@ class Everything:
     def keys(self, stream: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
         return np.zeros(batch.num_rows, np.int64), None
 
-    def bounds(self, stream: str, keys: np.ndarray) -> Bounds:
+    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         return [(keys, keys)]
 
 
@@ -57,7 +139,7 @@ class Equalities:
         parts = [band.keys(stream, batch) for band in self.bands]
         return mix([codes for codes, _ in parts]), all_valid([valid for _, valid in parts])
 
-    def bounds(self, stream: str, keys: np.ndarray) -> Bounds:
+    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         return [(keys, keys)]
 
 
@@ -69,7 +151,6 @@ class Plan:
     driver: Driver
     kinds: tuple[str, ...]  # the index kinds that may serve; the chooser picks among them per sub-window
     checks: tuple[Band, ...]  # bands compared by code on candidates
-    cells: tuple[Band, Band] | None = None  # the two bands of the grid
     selectivity: dict[str, float] = field(
         default_factory=dict
     )  # estimated share of pairs each band lets through
@@ -77,13 +158,11 @@ class Plan:
     @property
     def ranges_suffice(self) -> bool:
         """Whether a key range of the driver is the result: nothing has to be checked on candidates."""
-        return (
-            self.driver.exact and not self.checks and self.condition.residual is None and self.cells is None
-        )
+        return self.driver.exact and not self.checks and self.condition.residual is None
 
     def works_like(self, other: "Plan") -> bool:
         """Whether an index built for one serves the other."""
-        mine, others = ((p.driver.text, p.kinds, p.checks, p.cells) for p in (self, other))
+        mine, others = ((p.driver.bands, p.kinds, p.checks) for p in (self, other))
         return mine == others
 
 
@@ -105,41 +184,48 @@ def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, floa
     equalities = [band for band in bands if band.hashable]
     two_sided = [band for band in bands if band.width is not None and band.domain.ordered]
 
-    def build(
-        driver: Driver, kinds: tuple[str, ...], used: Sequence[Band], cells: tuple[Band, Band] | None = None
-    ) -> Plan:
+    def plan(driver: Driver, kinds: tuple[str, ...], used: Sequence[Band]) -> Plan:
         kept = tuple(band for band in bands if band not in used)
-        return Plan(condition, driver, kinds, kept, cells, selectivity)
+        return Plan(condition, driver, kinds, kept, selectivity)
+
+    def by_band(band: Band, kinds: tuple[str, ...]) -> Plan:
+        return plan(OneKey(band, (band,)), kinds, (band,))
+
+    def by_equalities(kinds: tuple[str, ...]) -> Plan:
+        return plan(OneKey(Equalities(equalities), equalities), kinds, ())
+
+    def by_nothing(used: Sequence[Band]) -> Plan:
+        return plan(OneKey(Everything(), ()), ("scan",), used)
 
     if condition.impossible:
-        return build(Everything(), ("scan",), bands)
+        return by_nothing(bands)
     if index == "grid" or (index == "auto" and _grid_pays(bands, two_sided, selectivity, window)):
         if len(two_sided) < 2:
             raise OptionError(_needs("grid", "two bands with both ends", condition))
-        cells = (two_sided[0], two_sided[1])
-        return build(two_sided[0], ("grid",), cells, cells)
+        cells = Cells(two_sided[0], two_sided[1])
+        return plan(cells, ("grid",), cells.bands)
     if index == "hash":
         if not equalities:
             raise OptionError(
                 _needs("hash", "an equality between the streams whose types compare exactly", condition)
             )
         if len(equalities) > 1:
-            return build(Equalities(equalities), ("hash",), ())
-        return build(equalities[0], ("hash",), equalities)
+            return by_equalities(("hash",))
+        return by_band(equalities[0], ("hash",))
     if index in ("rap_table", "wib_tree", "bi_sort"):
         if not ordered:
             raise OptionError(_needs(index, "an equality, inequality or band between the streams", condition))
-        return build(ordered[0], (index,), ordered[:1])
+        return by_band(ordered[0], (index,))
     if index == "scan" or not bands:
-        return build(bands[0], ("scan",), bands[:1]) if bands else build(Everything(), ("scan",), ())
+        return by_band(bands[0], ("scan",)) if bands else by_nothing(())
     if len(equalities) > 1 and bands[0].hashable:
-        return build(Equalities(equalities), ("hash", "bi_sort"), ())
+        return by_equalities(("hash", "bi_sort"))
     kinds = (
         ("bi_sort", "rap_table", "wib_tree", "hash")
         if bands[0].hashable
         else ("bi_sort", "rap_table", "wib_tree")
     )
-    return build(bands[0], kinds, bands[:1])
+    return by_band(bands[0], kinds)
 
 
 def _needs(index: str, what: str, condition: BoundCondition) -> str:

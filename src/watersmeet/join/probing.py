@@ -1,26 +1,54 @@
 """Probing one sub-window with (a part of) a block: candidates in, results out, in the form that was asked for."""
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from watersmeet.index.base import PairBuffer
-from watersmeet.join.chain import Probe, SubWindow, sorted_run
+from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches, RangeRecords
 from watersmeet.kernels.probe import count_ranges
 from watersmeet.kernels.ranges import keep_filled
+from watersmeet.sql.condition import BoundCondition, Residual
+from watersmeet.streams.payload import Payload
 
-Residual = Callable[[int, np.ndarray, np.ndarray], np.ndarray]  # (side, probes, stored) -> mask
+
+def satisfying(
+    residual: Residual,
+    streams: Sequence[str],
+    payload: Sequence[Payload | None],
+    numbers: Mapping[int, np.ndarray],
+) -> np.ndarray:
+    """Which combinations of rows satisfy what the bands leave open; given by arrival numbers, by stream."""
+    rows = {}
+    for name in residual.streams:
+        k = streams.index(name)
+        stored = payload[k]
+        assert stored is not None
+        rows[name] = stored.take(numbers[k], residual.columns[name])
+    return residual.holds(rows)
+
+
+class PairResidual:
+    """What the bands between two streams leave open."""
+
+    def __init__(self, condition: BoundCondition, payload: Sequence[Payload | None]) -> None:
+        (self._residual,) = condition.residuals
+        self._streams, self._payload = condition.streams, payload
+
+    def holds(self, side: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
+        """Which pairs satisfy it; given by arrival numbers of the probing rows, of stream ``side``, and of the stored ones."""
+        return satisfying(self._residual, self._streams, self._payload, {side: probes, 1 - side: stored})
 
 
 def find_pairs(
-    sub: SubWindow, probe: Probe, side: int, residual: Residual | None, buffer: PairBuffer, out: Matches
+    sub: SubWindow, probe: Probe, side: int, residual: PairResidual | None, buffer: PairBuffer, out: Matches
 ) -> None:
     """All results of the probe in this sub-window, as pairs of arrival numbers."""
     for n in sub.candidates(probe, buffer):
         probes, stored = sub.numbers(probe, buffer, n)
         if residual is not None:
-            holds = residual(side, probes, stored)
+            holds = residual.holds(side, probes, stored)
             probes, stored = probes[holds], stored[holds]
             if not probes.size:
                 continue
@@ -35,27 +63,27 @@ def find_ranges(
     Only where a key range is the result (``Plan.ranges_suffice``). Where single rows of the sub-window lie outside validity
     ranges, pairs are found and written down as ranges over themselves.
     """
-    run = sorted_run(sub)
+    run = sub.sorted_run()
     if run is None or not sub.inside(probe.validity):
         found = Matches()
         find_pairs(sub, probe, side, None, buffer, found)
         for pair in found.pairs:
             _pairs_as_ranges(side, pair[side], pair[1 - side], count_only, out)
         return
-    for lo, hi, rows in probe.intervals:
-        start, end = run.ranges(lo, hi)
+    for bounds in probe.bounds:
+        start, end = run.ranges(bounds)
         if count_only:
             out.counts.append(int(count_ranges(start, end)))
         else:
-            probes = np.empty(lo.size, np.int64)
-            kept = keep_filled(rows, probe.first, start, end, probes)
+            probes = np.empty(start.size, np.int64)
+            kept = keep_filled(bounds.rows, probe.first, start, end, probes)
             if kept:
                 out.ranges.append(
                     RangeRecords(
                         side, probes[:kept], start[:kept], end[:kept], run.rows, sub.base, sub.scattered
                     )
                 )
-        for n in run.buffered_pairs(lo, hi, rows, buffer):
+        for n in run.buffered_pairs(bounds, buffer):
             _pairs_as_ranges(side, *sub.numbers(probe, buffer, n), count_only, out)
 
 

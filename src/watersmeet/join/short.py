@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.index.base import Keys
 from watersmeet.index.bi_sort import BISort
 from watersmeet.index.choose import Habits
 from watersmeet.join.chain import Block, Chain, SubWindow
@@ -67,12 +68,14 @@ class ShortWay:
         """Join a few rows of stream k; None: nothing was done, take the long way."""
         plan, stream, payload, arrivals = core.plan, core.streams[k], core.payload[k], core.arrivals
         assert plan is not None
+        key = plan.driver.key
         assert payload is not None
-        keys, valid = plan.driver.keys(stream, batch)
+        assert key is not None
+        keys, valid = key.keys(stream, batch)
         if valid is not None:
             return None
         keys, rows = sort_keys(keys)
-        bounds = plan.driver.bounds(stream, keys)
+        bounds = key.bounds(stream, keys)
         lo, hi = bounds[0]
         if len(bounds) > 1 or lo[0] > hi[0] or lo[-1] > hi[-1]:
             return None
@@ -103,7 +106,7 @@ class ShortWay:
             if fits and newest.index.buffer(keys, rows, newest.count):
                 newest.count += keys.size
                 return
-        core.insert(k, Block(first, keys.size, keys, rows, [], None))
+        core.insert(k, Block(first, keys.size, Keys(keys, rows), [], None))
 
     def _probe(self, core: Core, k: int, lo: np.ndarray, hi: np.ndarray) -> int:
         """Fill the scratch arrays with pairs of the probes and stream k's rows; more than ROOM: the long way is needed."""

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.index.base import Index
-from watersmeet.index.grid import Grid
 from watersmeet.join.chain import SubWindow
 from watersmeet.join.core import JoinCore
 from watersmeet.join.prepare import bare_block
@@ -110,7 +109,7 @@ def _nobody(rows: int, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in schema], schema=schema)
 
 
-def _no_index(capacity: int, predecessor: Index | Grid | None) -> None:
+def _no_index(capacity: int, predecessor: Index | None) -> None:
     """For sub-windows whose rows are indexed later."""
 
 

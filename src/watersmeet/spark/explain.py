@@ -31,7 +31,7 @@ def explain(joined: Any) -> str:
         f"  spread     {_WAYS[spec.spread]}",
         *(f"  {line}" for line in _driven(bound)),
         f"  index      {plan.kinds[0] if len(plan.kinds) == 1 else 'auto: one of ' + ', '.join(plan.kinds)}",
-        f"  driver     {plan.driver.text}",
+        *(f"  driver     {text}" for text in plan.driver.texts),
         *(f"  {line}" for line in str(bound.condition).splitlines()),
         *(f"  stream {stream}   {window}" for stream, window in zip(spec.streams, spec.windows, strict=True)),
         f"  select     {spec.select}",
