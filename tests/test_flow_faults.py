@@ -20,11 +20,12 @@ from strategies import Run, runs
 from test_flows import band_join, check_whole, numbers
 from watersmeet.flow.catalog import FLOWS
 from watersmeet.flow.core import Core
+from watersmeet.flow.options import MODELS
 from watersmeet.flow.store import Held, Meeting
 from watersmeet.join.chain import SubWindow
 
 MANY = [name for name in FLOWS if name != "three_step"]
-GO_ON = [name for name, flow in FLOWS.items() if flow.goes_on]
+GO_ON = [name for name, model in MODELS.items() if model.takes("on_core_failure")]
 
 
 def threads() -> list[str]:

@@ -12,10 +12,10 @@ from schedules import Schedule
 from strategies import Run
 from test_flow_handshake import check
 from watersmeet.flow.base import Sending
-from watersmeet.flow.handshake import Handshake, HandshakeCore, Passing
+from watersmeet.flow.handshake import HandshakeCore, HandshakeFlow, Passing
 from watersmeet.flow.line import Ack, LineCore, Over
 from watersmeet.flow.load import Load
-from watersmeet.flow.low_latency_handshake import Ended, Expedition, LowLatencyCore, LowLatencyHandshake
+from watersmeet.flow.low_latency_handshake import Ended, Expedition, LowLatencyCore, LowLatencyHandshakeFlow
 from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message, Node
 from watersmeet.flow.store import Meeting
@@ -25,7 +25,7 @@ from watersmeet.streams.clock import BOTTOM
 
 TRIALS = 150
 MISSING, EXTRA = r"missing \[\(", r"extra \[\("
-FLOWS = {"handshake": Handshake, "low_latency_handshake": LowLatencyHandshake}
+FLOWS = {"handshake": HandshakeFlow, "low_latency_handshake": LowLatencyHandshakeFlow}
 EQUAL = Condition("r.x = s.a", lambda r, s: compare("=", r["x"], s["a"]), ("r.x", "s.a"), ())
 
 
@@ -275,9 +275,9 @@ def test_the_range_check_cannot_be_left_out(flow: str, monkeypatch: pytest.Monke
 
 
 def test_the_end_of_the_streams_needs_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_drain(self: Handshake, mark: Mark) -> Sending:
+    def no_drain(self: HandshakeFlow, mark: Mark) -> Sending:
         return self.send_mark(mark)
 
-    monkeypatch.setattr(Handshake, "send_drain", no_drain)
+    monkeypatch.setattr(HandshakeFlow, "send_drain", no_drain)
     with pytest.raises(AssertionError, match=MISSING):
         search("handshake")

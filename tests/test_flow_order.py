@@ -16,13 +16,13 @@ from mutants import is_found_out
 from oracle import Event, Window
 from strategies import Run, runs
 from watersmeet.flow.adaptive import LADDER, START, Tuner
-from watersmeet.flow.catalog import FLOWS
 from watersmeet.flow.core import Core
 from watersmeet.flow.gather import Merger
 from watersmeet.flow.message import Found
+from watersmeet.flow.options import MODELS
 
-ORDERED = [name for name, flow in FLOWS.items() if flow.orders]
-UNORDERED = [name for name, flow in FLOWS.items() if not flow.orders]
+ORDERED = [name for name, model in MODELS.items() if model.takes("order")]
+UNORDERED = [name for name in MODELS if name not in ORDERED]
 
 never_late: st.SearchStrategy[Window] = st.one_of(
     st.integers(1, 10).map(lambda n: ("rows", n)),

@@ -22,7 +22,7 @@ from test_flow_order import check_order, never_late
 from watersmeet.flow.driver import FlowCore
 from watersmeet.flow.manager import Command, Create, Expire, Insert, Manager, Place, Probe, Reach, Seal
 from watersmeet.flow.network import Message
-from watersmeet.flow.pan_join import Answer, Commands, PanJoin, Reception, Worker
+from watersmeet.flow.pan_join import Answer, Commands, PanJoinFlow, Reception, Worker
 from watersmeet.flow.steps import Steps
 from watersmeet.index.rap_table import RapTable
 
@@ -146,20 +146,20 @@ class Ledger:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sent: list[tuple[int, Commands]] = []
         self.answers: list[Answer] = []
-        send, note = PanJoin.send, PanJoin.note
+        send, note = PanJoinFlow.send, PanJoinFlow.note
 
-        def sending(flow: PanJoin, load: Any) -> Any:
+        def sending(flow: PanJoinFlow, load: Any) -> Any:
             for link, message in send(flow, load):
                 self.sent.append((flow.entries.index(link), message))
                 yield link, message
 
-        def noting(flow: PanJoin, message: Message) -> None:
+        def noting(flow: PanJoinFlow, message: Message) -> None:
             if isinstance(message, Answer):
                 self.answers.append(message)
             note(flow, message)
 
-        patch.setattr(PanJoin, "send", sending)
-        patch.setattr(PanJoin, "note", noting)
+        patch.setattr(PanJoinFlow, "send", sending)
+        patch.setattr(PanJoinFlow, "note", noting)
 
     def of(self, kind: type[Command]) -> list[tuple[int, Any]]:
         return [
@@ -186,9 +186,9 @@ def rows(column: str, count: int, start: int = 0) -> dict[str, np.ndarray]:
     return {column: numbers * 7919 % 1000, "ts": numbers}
 
 
-def flow_of(join: wm.StreamJoin) -> PanJoin:
+def flow_of(join: wm.StreamJoin) -> PanJoinFlow:
     assert isinstance(join._core, FlowCore)
-    assert isinstance(join._core.flow, PanJoin)
+    assert isinstance(join._core.flow, PanJoinFlow)
     return join._core.flow
 
 

@@ -35,9 +35,25 @@ def test_layering_has_no_cycle() -> None:
         ),
         ("join/chain.py", "from watersmeet.join.core import JoinCore", "join/chain must not import core"),
         ("join/chain.py", "import sqlglot", "only in: sql/parse.py"),
-        ("spark/join.py", "import watersmeet.bench.plots", "spark must not import bench"),
+        ("join/chain.py", "from watersmeet.join import core", "join/chain must not import core"),
+        ("spark/user/join.py", "import watersmeet.bench.plots", "spark must not import bench"),
+        (
+            "spark/state/saving.py",
+            "from watersmeet.spark.work.live import LiveCore",
+            "spark/state must not import work",
+        ),
+        ("spark/state/saving.py", "from ..work import live", "spark/state must not import work"),
+        ("spark/spec.py", "from watersmeet.spark import user", "spark/spec must not import user"),
+        (
+            "spark/state/runs.py",
+            "from watersmeet.spark.state.manifests import Manifest, read_manifest",
+            "spark/state/runs must not import manifests",
+        ),
+        ("spark/shuffle/wire.py", "from pyspark.sql import DataFrame", "only in: spark/task.py"),
         ("elsewhere.py", "", "no place in the layering"),
         ("join/elsewhere.py", "", "no place in join/"),
+        ("spark/elsewhere/module.py", "", "no place in spark/"),
+        ("spark/state/elsewhere.py", "", "no place in spark/state/"),
     ],
 )
 def test_an_import_against_the_layering_is_found(

@@ -13,6 +13,7 @@ import pytest
 import watersmeet as wm
 from watersmeet import extras
 from watersmeet.errors import OptionError
+from watersmeet.flow.options import MODELS, FlowModel, FlowOptions
 from watersmeet.join.matches import Matches, RangeRecords
 
 
@@ -142,7 +143,10 @@ def test_help_explains_every_option() -> None:
     assert [name for name in named if f"``{name}``" not in text.partition("The options:")[2]] == []
 
 
-@pytest.mark.parametrize("kind", [wm.StreamJoin, wm.Result, wm.Rows, wm.Range, wm.Unbounded])
+@pytest.mark.parametrize(
+    "kind",
+    [wm.StreamJoin, wm.Result, wm.Rows, wm.Range, wm.Unbounded, FlowModel, FlowOptions, *MODELS.values()],
+)
 def test_everything_public_has_a_docstring(kind: type) -> None:
     public = {name: member for name, member in vars(kind).items() if not name.startswith("_")}
     bare = [

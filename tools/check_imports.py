@@ -1,8 +1,8 @@
 """Imports point one way: this table is the layering of ``src/watersmeet``, and nothing may import against it.
 
 A part is a top-level module or folder. It may import itself and whatever its row reaches, directly or
-through others; inside the folders whose order is the pipeline's the same holds for their modules. A part that is not in a
-table fails too: adding one means deciding where it stands.
+through others; inside the folders whose order is the pipeline's the same holds for their modules and folders, at any depth. A part that
+is not in a table fails too: adding one means deciding where it stands.
 Outside libraries that only one place should know (the SQL parser, the compiler, the benchmark peers) are
 fenced the same way.
 """
@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "__main__": ("cli",),
 }
 
-# Inside a folder, where the order is the pipeline's.
+# Inside a folder, where the order is the pipeline's. A folder in a folder is a part of it, and may have a table of its own.
 INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
     "streams": {
         "window": (),
@@ -66,12 +66,69 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "snapshot": ("core",),
     },
     "api": {
+        "options": (),
         "tally": (),
-        "show": (),
+        "show": ("options",),
         "state": (),
         "result": ("show",),
+        "describe": ("options", "tally"),
         "explain": (),
-        "stream_join": ("result", "state", "explain", "tally"),
+        "stream_join": ("result", "state", "describe", "explain"),
+    },
+    "spark": {
+        "spec": (),
+        "task": (),
+        "shuffle": ("spec", "task"),
+        "state": ("shuffle",),
+        "work": ("state",),
+        "session": (),
+        "user": ("work", "session"),
+        "sources": ("session",),
+        "demo": ("user", "sources"),
+        "bench": ("user", "sources"),
+    },
+    "spark/shuffle": {
+        "wire": (),
+        "layout": (),
+        "spread": (),
+        "planning": ("layout", "wire"),
+        "packing": ("planning",),
+    },
+    "spark/state": {
+        "location": (),
+        "runs": ("location",),
+        "core_state": ("runs",),
+        "manifests": ("runs",),
+        "course": ("manifests",),
+        "saving": ("manifests", "core_state"),
+        "rebucket": ("saving", "course"),
+        "garbage": ("manifests",),
+        "command": ("garbage",),
+    },
+    "spark/work": {
+        "arrivals": (),
+        "live": ("arrivals",),
+        "emit": ("live",),
+        "pack": (),
+        "operator": ("emit",),
+    },
+    "spark/session": {
+        "java": (),
+        "worker": (),
+        "local": ("java",),
+    },
+    "spark/demo": {
+        "setting": (),
+        "check": ("setting",),
+        "show": ("setting",),
+        "run": ("check", "show"),
+    },
+    "spark/user": {
+        "chaining": (),
+        "checks": (),
+        "types": ("chaining",),
+        "explain": ("chaining", "checks"),
+        "join": ("types", "checks"),
     },
 }
 
@@ -85,7 +142,14 @@ FENCED: dict[str, tuple[str, ...]] = {
     "pandas": ("bench/",),
     "pathway": ("bench/",),
     "matplotlib": ("bench/", "looks.py"),
-    "pyspark": ("spark/",),
+    "pyspark": (
+        "spark/task.py",
+        "spark/user/",
+        "spark/session/",
+        "spark/sources/",
+        "spark/demo/",
+        "spark/bench/",
+    ),
 }
 
 # The benchmarks of a folder measure; what is measured with does not belong to the product.
@@ -111,47 +175,63 @@ def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
-            names = [".".join([*base, *([node.module] if node.module else [])])]
-            if names[0] == PACKAGE:  # from watersmeet import chain
-                names = [f"{PACKAGE}.{alias.name}" for alias in node.names]
-            yield from ((node.lineno, name) for name in names)
+            module = [*base, *([node.module] if node.module else [])]
+            yield from ((node.lineno, ".".join([*module, alias.name])) for alias in node.names)
+
+
+def tables_over(path: list[str]) -> Iterator[tuple[list[str], dict[str, tuple[str, ...]]]]:
+    """The tables that say where a file stands, outermost first, each with its folder."""
+    yield [], MAY_IMPORT
+    for depth in range(1, len(path)):
+        table = INSIDE.get("/".join(path[:depth]))
+        if table is not None:
+            yield path[:depth], table
 
 
 def complaints(source: Path, root: Path) -> Iterator[str]:
     """What is wrong with the imports of one file."""
     path = source.relative_to(root).as_posix()
-    folder, _, inner = path.removesuffix(".py").partition("/")
-    inside = INSIDE.get(folder, {})
-    if folder not in MAY_IMPORT:
-        yield f"{path}: part {folder!r} has no place in the layering; give it a row in tools/check_imports.py"
-        return
-    if inside and inner != "__init__" and inner not in inside:
-        yield f"{path}: module {inner!r} has no place in {folder}/; give it a row in tools/check_imports.py"
-        return
-    allowed = reachable(folder, MAY_IMPORT) | (
-        reachable("bench", MAY_IMPORT) if path.startswith(BENCHES) else set()
-    )
-    package = [PACKAGE, *path.split("/")[:-1]]
-    for line, name in imported(ast.parse(source.read_text()), package):
-        top, _, rest = name.partition(".")
-        target, _, module = rest.partition(".")
-        if top in FENCED and not path.startswith(FENCED[top]):
-            places = ", ".join(FENCED[top]) or "nowhere"
-            yield f"{path}:{line}: {top} may be imported only in: {places}"
-        if top != PACKAGE or target not in MAY_IMPORT:
-            continue
-        if target not in allowed:
-            names = ", ".join(sorted(allowed))
-            yield f"{path}:{line}: {folder} must not import {target}; it may import {names}"
-        elif (
-            target == folder
-            and inside
-            and inner in inside
-            and module
-            and module not in reachable(inner, inside)
-        ):
-            names = ", ".join(sorted(reachable(inner, inside)))
-            yield f"{path}:{line}: {folder}/{inner} must not import {module}; it may import {names}"
+    own = path.removesuffix(".py").split("/")
+    tables = list(tables_over(own))
+    for folder, table in tables:
+        part = own[len(folder)]
+        if part not in table and (part != "__init__" or not folder):
+            where = f"{'/'.join(folder)}/" if folder else "the layering"
+            yield f"{path}: part {part!r} has no place in {where}; give it a row in tools/check_imports.py"
+            return
+    told = set()
+    for line, name in imported(ast.parse(source.read_text()), [PACKAGE, *own[:-1]]):
+        top, *target = name.split(".")
+        found = [
+            _fenced(path, top),
+            *(_against(path, own, target, *level) for level in tables if top == PACKAGE),
+        ]
+        for text in found:
+            if text is not None and (line, text) not in told:  # once, however many names the line imports
+                told.add((line, text))
+                yield f"{path}:{line}: {text}"
+
+
+def _fenced(path: str, library: str) -> str | None:
+    if library not in FENCED or path.startswith(FENCED[library]):
+        return None
+    return f"{library} may be imported only in: {', '.join(FENCED[library])}"
+
+
+def _against(
+    path: str, own: list[str], target: list[str], folder: list[str], table: dict[str, tuple[str, ...]]
+) -> str | None:
+    """What is wrong, by one table, with importing ``target`` (its path in the package)."""
+    depth = len(folder)
+    if own[depth] not in table or target[:depth] != folder or len(target) == depth:
+        return None
+    part, other = own[depth], target[depth]
+    allowed = reachable(part, table)
+    if not folder and path.startswith(BENCHES):
+        allowed |= reachable("bench", table)
+    if other not in table or other in allowed:
+        return None
+    return f"{'/'.join(own[: depth + 1])} must not import {other}; it may import {', '.join(sorted(allowed))}"
 
 
 def check(root: Path) -> list[str]:

@@ -12,6 +12,7 @@ from watersmeet.errors import (
     StateError,
     WatersmeetError,
 )
+from watersmeet.flow.options import Handshake, LowLatencyHandshake, PanJoin, SplitJoin, ThreeStep
 from watersmeet.flow.order import Punctuation
 from watersmeet.streams.window import Range, Rows, Unbounded
 
@@ -21,15 +22,20 @@ __all__ = [
     "ConditionError",
     "CoreFailed",
     "DataError",
+    "Handshake",
+    "LowLatencyHandshake",
     "OptionError",
+    "PanJoin",
     "Punctuation",
     "Range",
     "Result",
     "ResultError",
     "Rows",
     "SchemaError",
+    "SplitJoin",
     "StateError",
     "StreamJoin",
+    "ThreeStep",
     "Unbounded",
     "WatersmeetError",
     "__version__",

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.spark import operator
-from watersmeet.spark.operator import join
-from watersmeet.spark.pack import pack
 from watersmeet.spark.spec import Binding, JoinSpec
 from watersmeet.spark.task import Task
+from watersmeet.spark.work import operator
+from watersmeet.spark.work.operator import join
+from watersmeet.spark.work.pack import pack
 
 
 class Runner:

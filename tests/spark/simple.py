@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 import watersmeet as wm
+from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.spec import JoinSpec
-from watersmeet.spark.spread import choose_spread
 from watersmeet.sql.condition import Condition
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("x", pa.int64()), ("note", pa.string())])

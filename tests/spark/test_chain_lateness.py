@@ -10,9 +10,10 @@ import pytest
 import watersmeet as wm
 from spark.runner import Runner
 from watersmeet.errors import OptionError
-from watersmeet.spark import chaining, stream_join
+from watersmeet.spark import stream_join
+from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.spec import Binding, JoinSpec
-from watersmeet.spark.spread import choose_spread
+from watersmeet.spark.user import chaining
 from watersmeet.sql.select import Select
 
 Row = dict[str, Any]

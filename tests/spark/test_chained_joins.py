@@ -8,7 +8,7 @@ from oracle import Pair
 from spark.batch_oracle import BatchOracle
 from spark.files import Files
 from watersmeet.spark import stream_join
-from watersmeet.spark.state_command import report
+from watersmeet.spark.state.command import report
 
 NEAR = (wm.Range("4 s", time="ts", lateness="6 s"), ("range", 4, "ts", 6))
 WIDE = (wm.Range("7 s", time="ts", lateness="9 s"), ("range", 7, "ts", 9))

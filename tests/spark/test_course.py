@@ -10,11 +10,11 @@ import watersmeet as wm
 from spark import simple
 from spark.runner import Runner
 from watersmeet.errors import StateError
-from watersmeet.spark import operator
-from watersmeet.spark.emit import in_order
-from watersmeet.spark.garbage import named_runs
-from watersmeet.spark.manifests import read_manifest
-from watersmeet.spark.state_location import open_location
+from watersmeet.spark.state.garbage import named_runs
+from watersmeet.spark.state.location import open_location
+from watersmeet.spark.state.manifests import read_manifest
+from watersmeet.spark.work import operator
+from watersmeet.spark.work.emit import in_order
 
 
 def other(number: int) -> list[list[Any]]:

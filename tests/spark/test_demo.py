@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from watersmeet.demo import run_demo
-from watersmeet.spark import demo
+from watersmeet.spark.demo import check as demo
 
 
 def test_pairs_are_those_of_brute_force() -> None:

@@ -16,7 +16,7 @@ import pytest
 from oracle import Event
 from spark.batch_oracle import BatchOracle
 from spark.files import Files
-from watersmeet.spark.state_command import report
+from watersmeet.spark.state.command import report
 
 HERE = Path(__file__).parent
 KILLS = 20

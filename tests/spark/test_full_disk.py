@@ -11,7 +11,7 @@ import watersmeet as wm
 from spark.batch_oracle import BatchOracle
 from spark.files import Files
 from watersmeet.spark import stream_join
-from watersmeet.spark.state_command import report
+from watersmeet.spark.state.command import report
 
 WINDOW = (wm.Range("6 s", time="ts", lateness="8 s"), ("range", 6, "ts", 8))
 

@@ -10,7 +10,8 @@ import pytest
 import watersmeet as wm
 from spark import simple
 from spark.runner import Runner
-from watersmeet.spark import operator, stream_join
+from watersmeet.spark import stream_join
+from watersmeet.spark.work import operator
 
 
 def test_state_and_files_stay_flat(tmp_path: Path) -> None:

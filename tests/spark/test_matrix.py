@@ -11,8 +11,8 @@ import watersmeet as wm
 from spark.batch_oracle import BatchOracle, arranged
 from spark.runner import Runner
 from watersmeet.join.outer import join_type
+from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.spec import JoinSpec
-from watersmeet.spark.spread import choose_spread
 from watersmeet.sql.condition import Condition
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("x", pa.int64())])

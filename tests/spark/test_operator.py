@@ -15,10 +15,10 @@ from harness import examples, script, window
 from spark.batch_oracle import BatchOracle, arranged
 from spark.runner import Runner
 from strategies import HOWS, Run, batch, runs
-from watersmeet.errors import DataError, OptionError
+from watersmeet.errors import ConditionError, DataError, OptionError
 from watersmeet.join.outer import join_type
-from watersmeet.spark.spec import JoinSpec
-from watersmeet.spark.spread import choose_spread
+from watersmeet.spark.shuffle.spread import choose_spread
+from watersmeet.spark.spec import Binding, JoinSpec
 from watersmeet.sql.condition import Condition
 
 
@@ -186,3 +186,28 @@ def test_a_batch_dataframe_with_a_null_time_is_refused_or_hands_it_out(tmp_path:
         (1, None, "r"),
         (2, 0, None),
     ]
+
+
+def test_a_void_column_is_bound_as_it_is_and_keeps_no_other_column() -> None:
+    """The engine waits for the type of such a column, and keeps what it may need then; a DataFrame's schema stays."""
+    schemas = (
+        pa.schema({"k": pa.int64(), "x": pa.int64(), "v": pa.null()}),
+        pa.schema({"k": pa.int64(), "x": pa.int64()}),
+    )
+    spec = JoinSpec("r.k = s.k", ("r", "s"), (wm.Rows(5), wm.Rows(5)), schemas, select="r.k, s.x")
+    assert Binding(spec).columns == (["k"], ["k", "x"])
+    with pytest.raises(ConditionError):
+        Binding(replace(spec, condition="r.v + INTERVAL 1 DAY > s.k"))
+
+
+def test_a_null_in_the_column_to_merge_by_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    schema = pa.schema({"k": pa.int64(), "at": pa.int64()})
+    spec = JoinSpec(
+        "r.k = s.k", ("r", "s"), (wm.Rows(5), wm.Rows(5)), (schema, schema), order="at", spread="counted",
+        state=str(tmp_path), instance="order",
+    )  # fmt: skip
+    rows = [pa.RecordBatch.from_pydict({"k": [1, 2], "at": [1, at]}, schema=schema) for at in (2, None)]
+    with pytest.raises(
+        DataError, match=r"order='at' must not be null; got null in stream 's'; do: s=s.where"
+    ):
+        Runner(spec).batch(0, [[rows[0]], [rows[1]]])

@@ -16,10 +16,10 @@ from spark.runner import Runner
 from spark.test_matrix import CONDITIONS, HOWS, SCHEMA, SELECTS, null_safe, table
 from watersmeet.errors import OptionError
 from watersmeet.join.outer import join_type
-from watersmeet.spark import rebucket, saving
-from watersmeet.spark.layout import Router
+from watersmeet.spark.shuffle.layout import Router
+from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.spec import JoinSpec
-from watersmeet.spark.spread import choose_spread
+from watersmeet.spark.state import rebucket, saving
 from watersmeet.sql.condition import Condition
 
 RANGE, UNBOUNDED, ROWS = (

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from watersmeet.errors import OptionError
-from watersmeet.spark import java
 from watersmeet.spark import session as exported
-from watersmeet.spark.session import check_session
+from watersmeet.spark.session import java
+from watersmeet.spark.session.local import check_session
 
 make_session: Any = exported
 SCRIPT = """#!/bin/sh

@@ -14,11 +14,11 @@ from spark import simple
 from spark.runner import Runner
 from spark.test_matrix import HOWS
 from spark.test_rebucket import RANGE, Case
-from watersmeet.spark import planning
-from watersmeet.spark.layout import Layout, first_layouts
-from watersmeet.spark.planning import balanced, batch_layouts, best_layout, cut, load, sampled
+from watersmeet.spark.shuffle import planning
+from watersmeet.spark.shuffle.layout import Layout, first_layouts
+from watersmeet.spark.shuffle.planning import balanced, batch_layouts, best_layout, busiest, cut, sampled
+from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.spec import Binding
-from watersmeet.spark.spread import choose_spread
 from watersmeet.spark.task import Task
 from watersmeet.sql.condition import Condition
 
@@ -213,7 +213,7 @@ def test_the_best_layout_gives_every_core_to_exactly_one_bucket(how: str) -> Non
                 assert list(layout.borders) == sorted(set(layout.borders))
                 assert Layout.from_json(json.loads(json.dumps(layout.to_json()))) == layout
             assert how == "inner" or found[0].home == int(how == "right")
-            assert load(bound, found[0], keys) <= load(bound, first_layouts(bound)[0], keys)
+            assert busiest(bound, found[0], keys) <= busiest(bound, first_layouts(bound)[0], keys)
 
 
 def test_a_batch_join_deals_out_the_stream_with_the_heavy_key(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import watersmeet as wm
 from spark import simple
 from spark.runner import Runner
 from watersmeet.errors import OptionError
-from watersmeet.spark import runs
-from watersmeet.spark.state_command import lines, report
+from watersmeet.spark.state import runs
+from watersmeet.spark.state.command import lines, report
 
 LINE = re.compile(
     r"  of-(\d+)/core-(\d+)  batch (\d+) \(kept from (\d+)\); r ([\d,]+) rows in (\d+) runs, ([\d,]+) bytes; "
@@ -126,7 +126,7 @@ def test_a_damaged_manifest_is_told_once(tmp_path: Path) -> None:
     assert problem.startswith(f"{path} is damaged")
 
 
-def test_every_section_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_extent_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driven(tmp_path, 4, how="left", window=wm.Unbounded())
     named = {
         (core, *run)

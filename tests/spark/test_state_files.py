@@ -12,10 +12,10 @@ import watersmeet as wm
 from spark import simple
 from spark.runner import Runner
 from watersmeet.errors import OptionError, StateError
-from watersmeet.spark import operator
-from watersmeet.spark.state_command import lines, report
-from watersmeet.spark.state_location import StateLocation, open_location
-from watersmeet.spark.wire import receive
+from watersmeet.spark.shuffle.wire import receive
+from watersmeet.spark.state.command import lines, report
+from watersmeet.spark.state.location import StateLocation, open_location
+from watersmeet.spark.work import operator
 
 
 def driven(folder: Path, batches: int, **options: object) -> Runner:

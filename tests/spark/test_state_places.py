@@ -10,10 +10,10 @@ from spark import simple
 from spark.batch_oracle import BatchOracle
 from spark.runner import Runner
 from watersmeet.errors import OptionError, StateError
-from watersmeet.spark import operator
-from watersmeet.spark.checks import state_place
-from watersmeet.spark.state_command import report
-from watersmeet.spark.state_location import open_location
+from watersmeet.spark.state.command import report
+from watersmeet.spark.state.location import open_location
+from watersmeet.spark.user.checks import state_place
+from watersmeet.spark.work import operator
 
 
 def expected(batches: int, how: str) -> list[list[Any]]:

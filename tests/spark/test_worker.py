@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from watersmeet.spark import worker
+from watersmeet.spark.session import worker
 
 
 def looked_at(thing: object) -> bool:
@@ -70,7 +70,7 @@ def test_only_what_the_daemon_calls_is_changed_and_only_once(monkeypatch: pytest
 def test_idle_workers_leave_no_traceback() -> None:
     """Spark lets a worker go that has been idle for a minute, and looks every ten seconds."""
     job = (
-        "import time; from watersmeet.spark import session; from watersmeet.spark.worker import task_is_over\n"
+        "import time; from watersmeet.spark import session; from watersmeet.spark.session.worker import task_is_over\n"
         "def pass_on(batches):\n    yield from batches\n    task_is_over()\n"
         "spark = session('idle', 1); spark.range(3).mapInArrow(pass_on, 'id long').count(); time.sleep(80)\n"
     )

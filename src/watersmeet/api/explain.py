@@ -1,49 +1,76 @@
-"""The plan in words: what ``StreamJoin.explain()`` prints."""
+"""What ``StreamJoin.explain()`` and ``stats()`` show of a join's description: the plan in words, and the numbers."""
 
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from watersmeet.join.core import JoinCore
-from watersmeet.join.plan import Plan
-from watersmeet.streams.clock import BOTTOM
+from watersmeet.flow.order import Order
+from watersmeet.streams.window import window_from_json
+
+COUNTS = ("rows", "arrived", "late", "subwindows", "indexes", "index_bytes", "payload_bytes", "bytes")
+TOTALS = ("results", "pushes", "seconds", "rows_per_second")
 
 
-def explain(core: JoinCore, options: Mapping[str, Any]) -> str:
+def explain(facts: Mapping[str, Any]) -> str:
     """One line a fact, names first, so that a test or a person can find them."""
-    lines = [f"StreamJoin {options['how']} of {' and '.join(core.streams)}, {options['cores']} core(s)"]
+    options, streams = facts["options"], facts["streams"]
+    lines = [f"StreamJoin {options['how']} of {' and '.join(streams)}, {options['cores']} core(s)"]
     lines.append(f"  condition  {options['condition']}")
-    lines += core.flow_lines()
-    if core.plan is None:
+    if facts["flow"] is not None:
+        lines += _flow_lines(facts["flow"])
+    if facts["plan"] is None:
         lines.append("  not bound yet: waiting for the first batch, and so the schema, of both streams")
     else:
-        lines += _plan_lines(core.plan)
-    for k, stream in enumerate(core.streams):
-        lines.append(_stream_line(core, k, stream))
-    axis, watermark = core.arrivals.axis, core.arrivals.watermark
-    if axis is not None and watermark > BOTTOM:
-        lines.append(f"  watermark  {axis.text(watermark)}")
+        lines += _plan_lines(facts["plan"])
+    lines += [_stream_line(name, stream) for name, stream in streams.items()]
+    if facts["watermark"] is not None:
+        lines.append(f"  watermark  {facts['watermark']['text']}")
     lines.append(f"  result     {options['result']}: select {options['select']}")
     return "\n".join(lines)
 
 
-def _plan_lines(plan: Plan) -> list[str]:
-    def share(text: str) -> str:
-        found = plan.selectivity.get(text)
-        return f"   (about {found:.2g} of all pairs)" if found is not None else ""
+def stats(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers alone."""
+    watermark = facts["watermark"]
+    return {
+        "streams": {name: {key: stream[key] for key in COUNTS} for name, stream in facts["streams"].items()},
+        **{key: facts[key] for key in TOTALS},
+        "watermark": None if watermark is None else watermark["value"],
+    }
 
-    kinds = plan.kinds[0] if len(plan.kinds) == 1 else f"auto: one of {', '.join(plan.kinds)}"
-    lines = [f"  index      {kinds}"]
-    lines += [f"  driver     {text}{share(text)}" for text in plan.driver.texts]
-    lines += [f"  check      {band.text}{share(band.text)}" for band in plan.checks]
-    lines += [f"  filter {stream}   {expr}" for stream, expr in plan.condition.filters.items()]
-    if plan.condition.residual is not None:
-        lines.append(f"  residual   {plan.condition.residual}")
+
+def _flow_lines(flow: Mapping[str, Any]) -> list[str]:
+    order = "none" if flow["order"] is None else str(Order(**flow["order"]))
+    tuned = ", tuned to its target" if flow["tuned"] else ""
+    lines = [
+        f"  flow       {flow['name']} on {flow['cores']} core(s), up to {flow['granularity']:,} rows a message",
+        f"  order      {order}{tuned}",
+    ]
+    if flow["collect"] is not None:
+        most, seconds, waiting = (flow["collect"][key] for key in ("rows", "seconds", "waiting"))
+        lines.append(f"  collect    up to {most:,} rows or {seconds:g} s a batch; {waiting:,} rows wait")
     return lines
 
 
-def _stream_line(core: JoinCore, k: int, stream: str) -> str:
-    chain = core.chains[k]
-    kinds = Counter(core.indexes(k))
+def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
+    def line(what: str, part: Mapping[str, Any]) -> str:
+        share = part["selectivity"]
+        about = "" if share is None else f"   (about {share:.2g} of all pairs)"
+        return f"  {what:<10} {part['text']}{about}"
+
+    *others, last = plan["indexes"]
+    kinds = f"auto: one of {', '.join(plan['indexes'])}" if others else last
+    lines = [f"  index      {kinds}"]
+    lines += [line("driver", part) for part in plan["drivers"]]
+    lines += [line("check", part) for part in plan["checks"]]
+    lines += [f"  filter {name}   {text}" for name, text in plan["filters"].items()]
+    if plan["residual"] is not None:
+        lines.append(f"  residual   {plan['residual']}")
+    return lines
+
+
+def _stream_line(name: str, stream: Mapping[str, Any]) -> str:
+    kinds = Counter(stream["indexes"])
     held = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "none yet"
-    return f"  stream {stream}   {core.windows[k]}: {chain.rows:,} rows in sub-windows: {held}"
+    window = window_from_json(stream["window"])
+    return f"  stream {name}   {window}: {stream['rows']:,} rows in sub-windows: {held}"

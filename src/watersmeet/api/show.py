@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.api.options import JoinOptions
+
 SHOWN = 10  # rows of a result in a notebook
 WIDEST = 80  # characters of a value or a condition
 
@@ -19,21 +21,19 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def join_line(
-    streams: Mapping[str, tuple[Any, int]], options: Mapping[str, Any], results: int, ended: str
-) -> str:
+def join_line(streams: Mapping[str, tuple[Any, int]], options: JoinOptions, results: int, ended: str) -> str:
     """A join in one line. ``streams``: the window and the rows held, by name."""
     held = ", ".join(f"{name}={window} with {counted(n, 'row')}" for name, (window, n) in streams.items())
     parts = [held, *_run_by(options), counted(results, "result"), *([ended] if ended else [])]
-    return f"<StreamJoin {options['how']} on {_short(options['condition'])!r}: {'; '.join(parts)}>"
+    return f"<StreamJoin {options.how} on {_short(options.condition)!r}: {'; '.join(parts)}>"
 
 
 def join_html(
-    streams: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any], results: int, ended: str
+    streams: Mapping[str, Mapping[str, Any]], options: JoinOptions, results: int, ended: str
 ) -> str:
     """A join as a table of its streams. ``streams``: window, rows held, arrived and late, by name."""
     about = [*_run_by(options), counted(results, "result"), *([ended] if ended else [])]
-    head = f"<b>StreamJoin</b> {escape(options['how'])} on <code>{escape(options['condition'])}</code>"
+    head = f"<b>StreamJoin</b> {escape(options.how)} on <code>{escape(options.condition)}</code>"
     rows = [
         [name, str(s["window"]), *(f"{s[count]:,}" for count in ("rows", "arrived", "late"))]
         for name, s in streams.items()
@@ -58,10 +58,10 @@ def result_html(count: int, late: Mapping[str, pa.RecordBatch], first: pa.Record
     return f"<div><div><b>Result</b> of {escape(head)}</div>{_table(first.schema.names, rows, titles)}{rest}</div>"
 
 
-def _run_by(options: Mapping[str, Any]) -> list[str]:
-    flow = [f"flow {options['flow']}"] if options["flow"] is not None else []
-    order = [f"order {options['order']}"] if options["order"] != "none" else []
-    return [*flow, *order, counted(options["cores"], "core")]
+def _run_by(options: JoinOptions) -> list[str]:
+    flow = [f"flow {options.flow}"] if options.flow is not None else []
+    order = [f"order {options.order}"] if options.order != "none" else []
+    return [*flow, *order, counted(options.cores, "core")]
 
 
 def _late(late: Mapping[str, pa.RecordBatch]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from os import PathLike
@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.api.explain import explain
+from watersmeet.api.describe import describe
+from watersmeet.api.explain import explain, stats
+from watersmeet.api.options import JoinOptions
 from watersmeet.api.result import Gatherer, Latest, Result
 from watersmeet.api.show import join_html, join_line
 from watersmeet.api.state import (
@@ -22,23 +24,21 @@ from watersmeet.api.state import (
 )
 from watersmeet.api.tally import Tally
 from watersmeet.errors import DataError, OptionError, SchemaError, StateError
-from watersmeet.flow.catalog import checked_flow
+from watersmeet.flow.catalog import spelled_out
 from watersmeet.flow.collecting import CollectingCore
 from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.options import FlowOptions, uses_flow
+from watersmeet.flow.options import FlowModel
 from watersmeet.flow.stream import leaving
 from watersmeet.join.binding import Known, Schemas, Texts
 from watersmeet.join.core import JoinCore, Outcome
-from watersmeet.join.outer import join_type
-from watersmeet.join.plan import INDEXES
 from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.batch import Reader, retyped
-from watersmeet.streams.clock import BOTTOM, refuse_time
+from watersmeet.streams.clock import refuse_time
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window, named_windows, window_from_json
 
 NOTHING: Schemas = (None, None)  # of both streams
-MODES = ("pairs", "count", "ranges")
+FINISH = "finish()"
 _TURNS = ((0, 1), (1, 0))  # who comes first
 
 
@@ -71,7 +71,8 @@ class StreamJoin:
 
     How rows reach the cores and how results leave (docs/flows.md):
 
-    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake". Default None: no flow, the fastest.
+    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake"; or a value that has the flow's own
+      options with it, such as ``SplitJoin(cores=2, fanout=4)``. Default None: no flow, the fastest.
     - ``order``: the order of the results: "none" (default), "outer", "inner" or "adaptive". Needs result="pairs".
     - ``precision``: with order "outer" or "inner": a punctuation after every so many rows, at least 1 (default: strict order).
     - ``target_rate``, ``target_latency``: with order "adaptive", one of them: rows a second, or seconds a push. Default None.
@@ -98,7 +99,7 @@ class StreamJoin:
         result: str = "pairs",
         schemas: Mapping[str, Any] | None = None,
         subwindow: int | None = None,
-        flow: str | None = None,
+        flow: str | FlowModel | None = None,
         order: str = "none",
         precision: int | None = None,
         granularity: int | None = None,
@@ -111,23 +112,28 @@ class StreamJoin:
         **streams: Window,
     ) -> None:
         named = named_windows(windows, streams, OPTIONS)
-        self.streams = tuple(named)
-        self.windows = dict(named)
-        self._places = {name: k for k, name in enumerate(named)}
-        self.options = _checked_options(
+        flow_options = {
+            "cores": cores, "order": order, "precision": precision, "granularity": granularity, "fanout": fanout, "queue": queue,
+            "on_core_failure": on_core_failure, "target_rate": target_rate, "target_latency": target_latency, "collect": collect,
+        }  # fmt: skip
+        options = JoinOptions(
             condition=condition,
             how=how,
             select=select,
             index=index,
-            cores=cores,
             result=result,
             subwindow=subwindow,
+            **spelled_out(flow, flow_options),
         )
-        self._flow = FlowOptions(
-            flow, cores, order, precision, granularity, fanout, queue, on_core_failure, target_rate, target_latency, collect
-        )  # fmt: skip
-        self.options |= checked_flow(self._flow, how, result)
-        self._texts = Texts(named, condition, select, join_type(how))
+        self._set_up(named, options)
+        if schemas is not None:
+            self._adopt(self._texts.given(schemas))
+
+    def _set_up(self, windows: Mapping[str, Window], options: JoinOptions) -> None:
+        self.windows, self.options = dict(windows), options
+        self.streams = tuple(windows)
+        self._places = {name: k for k, name in enumerate(self.streams)}
+        self._texts = Texts(self.windows, options.condition, options.select, options.kind)
         self._latest = Latest()
         self._core = self._new_core()
         self._know(self._texts.bind(NOTHING))
@@ -143,17 +149,14 @@ class StreamJoin:
         # Two tallies, each with one writer: what pushes gave, and what left through results().
         self._pushed, self._taken = Tally(), Tally()
         self._finished = self._closed = False
-        if schemas is not None:
-            self._adopt(self._texts.given(schemas))
 
     def _new_core(self) -> JoinCore:
         windows, options = list(self.windows.values()), self.options
-        how, index = join_type(options["how"]), options["index"]
-        mode, size = options["result"], options["subwindow"]
-        if uses_flow(self._flow):
-            kind = FlowCore if self._flow.collect is None else CollectingCore
-            return kind(self.streams, windows, how, index, mode, self._flow, size)
-        return JoinCore(self.streams, windows, how, index, mode, options["cores"], size)
+        how, index, mode, size = options.kind, options.index, options.result, options.subwindow
+        if options.model is not None:
+            kind = FlowCore if options.model.collect is None else CollectingCore
+            return kind(self.streams, windows, how, index, mode, options.model, size)
+        return JoinCore(self.streams, windows, how, index, mode, options.cores, size)
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
@@ -191,14 +194,18 @@ class StreamJoin:
             if batch is not None:
                 given.append(k)
                 arrows[k] = batch
+        return self._in_turn("a push", self._push_all, readers, arrows, order, given, started)
+
+    def _in_turn(self, call: str, do: Callable[..., Result], *args: Any) -> Result:
+        """One call at a time, and all of it or nothing: whatever fails on the way, what it has changed is taken back."""
         with self._lock:
-            if self._inside or self._finished or self._closed:
-                raise self._refused("a push")
+            if self._inside or self._finished or (self._closed and call != FINISH):
+                raise self._refused(call)
             try:
                 self._inside = True
-                if readers is not self._readers or self._before is not None:
-                    arrows = self._read_again(arrows)
-                return self._push_all(arrows, order, given, started)
+                if self._before is not None:
+                    self._mend()
+                return do(*args)
             except BaseException:
                 self._core.take_back()
                 raise
@@ -211,15 +218,12 @@ class StreamJoin:
                 f"a join must have ended one push before the next call; got {what} from within a push, by a signal handler for instance; "
                 "let the handler set a flag, and call when the push is over"
             )
-        call = "finish()" if self._finished else "close()"
+        if what == FINISH:
+            return StateError("finish() must be called once; got a second call")
+        call = FINISH if self._finished else "close()"
         return StateError(
             f"the join must be open to be pushed to; got {what} after {call}; make a new StreamJoin"
         )
-
-    def _read_again(self, arrows: Sequence[pa.RecordBatch | None]) -> list[pa.RecordBatch | None]:
-        """Batches that were read before a schema, or a type, has become known."""
-        self._mend()
-        return [None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(arrows)]
 
     def _mend(self) -> None:
         """Should going back have failed itself, it is repeated before anything else is done."""
@@ -228,8 +232,17 @@ class StreamJoin:
             self._before = None
 
     def _push_all(
-        self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
+        self,
+        readers: list[Reader],
+        arrows: list[pa.RecordBatch | None],
+        order: Any,
+        given: list[int],
+        started: float,
     ) -> Result:
+        if readers is not self._readers:  # a schema, or a type, has become known since
+            arrows = [
+                None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(arrows)
+            ]
         if not self._known.complete:
             fresh = tuple(
                 None if batch is None or batch.schema == self._known.schemas[k] else batch.schema
@@ -389,22 +402,14 @@ class StreamJoin:
                     f"advance() takes times by stream, such as advance({self.streams[0]}=time); got {type(clocks).__name__}"
                 )
             times = {**clocks, **times}
-        with self._lock:
-            if self._inside or self._finished or self._closed:
-                raise self._refused("advance()")
-            try:
-                self._inside = True
-                self._mend()
-                codes: list[int | None] = [None, None]
-                for name, value in times.items():
-                    k = self._place(name, "advance()")
-                    codes[k] = self._time_code(k, name, value)
-                return self._give(self._core.advance(codes), 0, started)
-            except BaseException:
-                self._core.take_back()
-                raise
-            finally:
-                self._inside = False
+        return self._in_turn("advance()", self._advance, times, started)
+
+    def _advance(self, times: Mapping[str, Any], started: float) -> Result:
+        codes: list[int | None] = [None, None]
+        for name, value in times.items():
+            k = self._place(name, "advance()")
+            codes[k] = self._time_code(k, name, value)
+        return self._give(self._core.advance(codes), 0, started)
 
     def _time_code(self, k: int, stream: str, value: Any) -> int:
         """A time of stream k as its time column would hold it, as a code."""
@@ -445,23 +450,12 @@ class StreamJoin:
 
         Called once; no push after it. An inner join without a flow needs it only to free memory.
         """
-        started = time.perf_counter()
-        with self._lock:
-            if self._inside:
-                raise self._refused("finish()")
-            if self._finished:
-                raise StateError("finish() must be called once; got a second call")
-            try:
-                self._inside = True
-                self._mend()
-                result = self._give(self._core.finish(), 0, started)
-                self._finished = True
-                return result
-            except BaseException:
-                self._core.take_back()
-                raise
-            finally:
-                self._inside = False
+        return self._in_turn(FINISH, self._finish, time.perf_counter())
+
+    def _finish(self, started: float) -> Result:
+        result = self._give(self._core.finish(), 0, started)
+        self._finished = True
+        return result
 
     def results(self) -> Iterator[Result]:
         """Results as they leave, block by block, while another thread pushes; ends after ``finish()``.
@@ -500,14 +494,15 @@ class StreamJoin:
         with self._looking:
             rows = [chain.rows for chain in self._core.chains]
         held = {name: (window, rows[k]) for k, (name, window) in enumerate(self.windows.items())}
-        return join_line(held, self.options, self._counters()[1], self._ended())
+        return join_line(held, self.options, self._pushed.results + self._taken.results, self._ended())
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the streams, their windows and what they hold."""
-        stats = self.stats()
-        counts = stats["streams"]
-        streams = {name: {"window": window, **counts[name]} for name, window in self.windows.items()}
-        return join_html(streams, self.options, stats["results"], self._ended())
+        facts = self.describe()
+        streams = {
+            name: {**facts["streams"][name], "window": window} for name, window in self.windows.items()
+        }
+        return join_html(streams, self.options, facts["results"], facts["ended"])
 
     def _ended(self) -> str:
         return "finished" if self._finished else "closed" if self._closed else ""
@@ -522,8 +517,7 @@ class StreamJoin:
         self._readers = [
             Reader(name, schema) for name, schema in zip(self.streams, known.schemas, strict=True)
         ]
-        mode = self.options["result"]
-        self._gatherer = Gatherer(self.streams, known.usable, known.select, mode, self._latest)
+        self._gatherer = Gatherer(self.streams, known.usable, known.select, self.options.result, self._latest)
         self._latest.gatherer = self._gatherer
 
     def _adopt(self, fresh: Schemas) -> None:
@@ -537,7 +531,7 @@ class StreamJoin:
         self._know(known)
         if known.condition is None:
             return
-        core.index = self.options["index"]
+        core.index = self.options.index
         try:
             core.bind(known.condition, known.columns)
         except OptionError:  # an index that needs types which are still open has to wait for them
@@ -559,14 +553,31 @@ class StreamJoin:
     # ---- results out --------------------------------------------------------------------------------------------
 
     def _result(self, outcome: Outcome) -> Result:
-        late = {self.streams[k]: batch for k, batch in outcome.late.items()}
-        missing = {self.streams[k]: rows for k, rows in outcome.missing.items()}
+        # Most have neither; a comprehension over nothing is a call all the same.
+        late = {self.streams[k]: batch for k, batch in outcome.late.items()} if outcome.late else {}
+        missing = {self.streams[k]: rows for k, rows in outcome.missing.items()} if outcome.missing else {}
         return Result(self._gatherer, outcome.matches, outcome.chunks, late, outcome.punctuations, missing)
+
+    def describe(self) -> dict[str, Any]:
+        """All that is known of the join now, as plain data that ``json.dumps`` takes: what ``explain`` and ``stats`` show, and more.
+
+        - ``options``: all that the join was told, as ``save`` writes it.
+        - ``flow``: None, or the flow's ``name``, ``cores`` that are left, ``granularity``, ``order`` now, whether that is ``tuned``, and
+          ``collect`` with how many rows wait.
+        - ``plan``: None while a schema is missing; then the ``indexes`` to choose from, the condition's ``drivers``, ``checks``
+          (each a ``text`` with its estimated ``selectivity``, if known), ``filters`` by stream and ``residual``.
+        - ``streams``: by name, ``window``, ``schema`` (types by column, or None) and what ``stats`` has.
+        - ``watermark``: None, or its ``value`` and its ``text``.
+        - ``results``, ``pushes``, ``seconds``, ``rows_per_second``; ``ended``: "", "finished" or "closed".
+        """
+        with self._looking:
+            return describe(
+                self._core, self.options, self._known.schemas, self._pushed.plus(self._taken), self._ended()
+            )
 
     def explain(self) -> str:
         """How the join finds its pairs, in words: condition, driver, index, windows, sub-windows, what is checked when."""
-        with self._looking:
-            return explain(self._core, self.options)
+        return explain(self.describe())
 
     def stats(self) -> dict[str, Any]:
         """Rows, bytes, sub-windows, late rows and rates, as of now.
@@ -575,32 +586,7 @@ class StreamJoin:
         Beside it: ``results``, ``pushes``, ``seconds`` spent in pushes, ``rows_per_second``, and the ``watermark``
         (None without time windows).
         """
-        with self._looking:
-            return self._stats()
-
-    def _stats(self) -> dict[str, Any]:
-        late, results, pushes, seconds = self._counters()
-        arrivals, streams = self._core.arrivals, {}
-        for k, name in enumerate(self.streams):
-            chain, payload = self._core.chains[k], self._core.payload[k]
-            index_bytes, payload_bytes = self._core.index_bytes(k), 0 if payload is None else payload.nbytes
-            streams[name] = {
-                "rows": chain.rows, "arrived": int(arrivals.counts[k]), "late": late[k], "subwindows": len(chain.subwindows),
-                "indexes": self._core.indexes(k),
-                "index_bytes": index_bytes, "payload_bytes": payload_bytes, "bytes": index_bytes + payload_bytes,
-            }  # fmt: skip
-        arrived = int(arrivals.counts.sum())
-        axis, watermark = arrivals.axis, arrivals.watermark
-        return {
-            "streams": streams, "results": results, "pushes": pushes, "seconds": seconds,
-            "rows_per_second": arrived / seconds if seconds else 0.0,
-            "watermark": None if axis is None or watermark == BOTTOM else axis.value(watermark),
-        }  # fmt: skip
-
-    def _counters(self) -> tuple[list[int], int, int, float]:
-        pushed, taken = self._pushed, self._taken
-        late = [one + two for one, two in zip(pushed.late, taken.late, strict=True)]
-        return late, pushed.results + taken.results, pushed.pushes, pushed.seconds
+        return stats(self.describe())
 
     # ---- state --------------------------------------------------------------------------------------------------
 
@@ -614,12 +600,13 @@ class StreamJoin:
 
     def _save(self, directory: str | PathLike[str]) -> None:
         self._core.settled()
+        total = self._pushed.plus(self._taken)
         header = {
-            "options": self.options,
+            "options": self.options.to_json(),
             "windows": {name: window.to_json() for name, window in self.windows.items()},
             "schemas": [schema_to_json(schema) for schema in self._known.schemas],
             "core": snapshot(self._core),
-            "counters": [*self._counters(), self._finished],
+            "counters": [list(total.late), total.results, total.pushes, total.seconds, self._finished],
         }
         write_state(
             directory, header, {self.streams[k]: table for k, table in stored_rows(self._core).items()}
@@ -630,7 +617,8 @@ class StreamJoin:
         """The join that was saved in ``directory``. A damaged or missing file is refused by name."""
         header, tables = read_state(directory)
         windows = {name: window_from_json(window) for name, window in header["windows"].items()}
-        join = cls(windows=windows, **header["options"])
+        join = cls.__new__(cls)
+        join._set_up(windows, JoinOptions.from_json(header["options"]))
         join._adopt(tuple(schema_from_json(schema) for schema in header["schemas"]))
         restore(
             join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
@@ -638,24 +626,6 @@ class StreamJoin:
         late, results, pushes, seconds, join._finished = header["counters"]
         join._pushed = Tally((late[0], late[1]), results, pushes, seconds)
         return join
-
-
-def _checked_options(**options: Any) -> dict[str, Any]:
-    if not isinstance(options["condition"], str):
-        raise OptionError(f"the condition must be SQL text; got {options['condition']!r}")
-    if not isinstance(options["select"], str):
-        raise OptionError(f"select= must be a SQL select list; got {options['select']!r}")
-    join_type(options["how"])
-    for name, allowed in (("index", INDEXES), ("result", MODES)):
-        if options[name] not in allowed:
-            raise OptionError(f"{name}= must be one of {', '.join(allowed)}; got {options[name]!r}")
-    for name, optional in (("cores", False), ("subwindow", True)):
-        value = options[name]
-        if optional and value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise OptionError(f"{name}= must be a whole number of at least 1; got {value!r}")
-    return options
 
 
 OPTIONS = tuple(

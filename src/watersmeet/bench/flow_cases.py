@@ -12,6 +12,7 @@ from watersmeet.bench.cases import short
 from watersmeet.bench.flow_engine import FlowSetting
 from watersmeet.bench.flow_simulation import Setting, available
 from watersmeet.flow.catalog import FLOWS
+from watersmeet.flow.options import MODELS
 
 MILLION = 1 << 20
 GROUPS = {
@@ -177,7 +178,7 @@ def _throughput(plan: FlowPlan) -> Iterator[FlowCase]:
 
 
 def _stages(plan: FlowPlan) -> Iterator[FlowCase]:
-    flows = [flow for flow in FLOWS if FLOWS[flow].orders]
+    flows = [flow for flow in FLOWS if MODELS[flow].takes("order")]
     if plan.quick:
         flows = ["split_join"]
     for timed in (False,) if plan.quick else (True, False):

@@ -122,7 +122,7 @@ def prepared(
     )  # fmt: skip
     core = join._core
     assert isinstance(core, FlowCore)
-    flow = make_flow(core.kind, _work(core, setting.cores, meter), core.options)
+    flow = make_flow(_work(core, setting.cores, meter), core.options)
     turns = np.tile(np.array([0, 1], np.uint8), total)
     admission = core.arrivals.admit([total] * 2, [None, None], turns, (0, 1))
     if not flow.prompt:

@@ -70,7 +70,7 @@ def demo(
 
         agrees = run_demo(seconds or 10.0, drawn, cores or 1)
     else:
-        from watersmeet.spark.demo import run_spark_demo
+        from watersmeet.spark.demo.run import run_spark_demo
 
         agrees = run_spark_demo(seconds or 30.0, drawn, cores or 2)
     if not agrees:
@@ -131,7 +131,7 @@ def state(
 ) -> None:
     """What a Spark join has stored: cores, runs, rows, bytes, watermarks. Every checksum is verified."""
     need("a join's state on Spark", "pyspark", "spark")
-    from watersmeet.spark.state_command import lines, report
+    from watersmeet.spark.state.command import lines, report
 
     cores = report(location)
     print("\n".join(lines(cores)))

@@ -8,6 +8,7 @@ from watersmeet.flow.load import Load, Part
 from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.flow.options import DEFAULT_GRANULARITY
+from watersmeet.flow.work import Work
 
 Sending = Iterator[tuple[Link, Message]]
 
@@ -16,13 +17,15 @@ class Flow:
     """A network of cores, and how to send rows into it."""
 
     name: ClassVar[str]
-    orders: ClassVar[tuple[str, ...]] = ()  # the orders that it can promise
-    goes_on: ClassVar[bool] = False  # whether the other cores can go on without one that has failed
     prompt: ClassVar[bool] = True  # whether a row meets all stored rows as soon as it has been processed
     granularity: ClassVar[int] = DEFAULT_GRANULARITY  # rows a message, unless the user says how many
 
     network: Network
     cores: list[Core]
+
+    def __init__(self, work: Work, queue: int) -> None:
+        """``queue``: how many messages a link holds."""
+        raise NotImplementedError
 
     def place(self, part: Part) -> None:
         """Give stored rows back to the cores, before anything moves: rows that have met everything there was."""

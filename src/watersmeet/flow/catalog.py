@@ -1,85 +1,93 @@
 """The flows by name, and which of them can do what."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from watersmeet.errors import OptionError
 from watersmeet.flow.base import Flow
-from watersmeet.flow.handshake import Handshake
-from watersmeet.flow.low_latency_handshake import LowLatencyHandshake
-from watersmeet.flow.options import FlowOptions, check_options, uses_flow
-from watersmeet.flow.pan_join import PanJoin
-from watersmeet.flow.split_join import SplitJoin
-from watersmeet.flow.three_step import ThreeStep
+from watersmeet.flow.handshake import HandshakeFlow
+from watersmeet.flow.low_latency_handshake import LowLatencyHandshakeFlow
+from watersmeet.flow.options import MODELS, FlowModel, FlowOptions, SplitJoin
+from watersmeet.flow.pan_join import PanJoinFlow
+from watersmeet.flow.split_join import SplitJoinFlow
+from watersmeet.flow.three_step import ThreeStepFlow
 from watersmeet.flow.work import Work
-from watersmeet.join.outer import join_type
 
 FLOWS: dict[str, type[Flow]] = {
-    flow.name: flow for flow in (ThreeStep, Handshake, LowLatencyHandshake, SplitJoin, PanJoin)
+    flow.name: flow
+    for flow in (ThreeStepFlow, HandshakeFlow, LowLatencyHandshakeFlow, SplitJoinFlow, PanJoinFlow)
 }
 QUEUE = 16  # loads a link holds at least; more where loads are small: waking a thread costs more than a row
 QUEUE_ROWS = 4096
 FANOUT = 4
-FLOW_ONLY = ("granularity", "fanout", "queue", "collect")
 
 
-def flow_class(options: FlowOptions) -> type[Flow]:
-    """The flow that was asked for, or that an order needs; refuses what it cannot do."""
-    name = options.flow
+def spelled_out(flow: object, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """``flow=`` and the keywords beside it with a flow value taken apart. What stands at its default has not been said."""
+    if not isinstance(flow, FlowModel):
+        return {"flow": flow, **keywords}
+    said = {}
+    for option in fields(flow):
+        name, value = option.name, getattr(flow, option.name)
+        if value != option.default:
+            if keywords[name] not in (option.default, value):
+                raise OptionError(
+                    f"{name}= must be the same wherever it is given; got {name}={keywords[name]!r} beside "
+                    f"{type(flow).__name__}({name}={value!r}); leave one of them out"
+                )
+            said[name] = value
+    return {"flow": flow.name, **keywords, **said}
+
+
+def flow_model(name: object, options: FlowOptions) -> FlowModel | None:
+    """The flow that was asked for, or that an order needs, with what was said to it; None: none is needed. Refuses what it cannot do."""
     if name is None:
+        if options.order == "none":
+            _refuse_without_flow(options)
+            return None
         name = "split_join" if options.cores > 1 else "three_step"
-    if name not in FLOWS:
-        raise OptionError(f"flow= must be one of {', '.join(FLOWS)}; got {name!r}")
-    flow = FLOWS[name]
-    if options.order != "none" and not flow.orders:
-        able = ", ".join(repr(other.name) for other in FLOWS.values() if other.orders)
-        raise OptionError(f"flow={name!r} cannot promise order={options.order!r}; flows that can: {able}")
-    if options.on_core_failure == "continue" and not flow.goes_on:
-        able = ", ".join(repr(other.name) for other in FLOWS.values() if other.goes_on)
+    if not isinstance(name, str) or name not in MODELS:
+        shown = f"the class {name.__name__}; say {name.__name__}()" if isinstance(name, type) else repr(name)
+        raise OptionError(f"flow= must be one of {', '.join(MODELS)}; got {shown}")
+    model = MODELS[name]
+    if options.order != "none" and not model.takes("order"):
         raise OptionError(
-            f"flow={name!r} cannot go on without a core, as on_core_failure='continue' asks; flows that can: {able}"
+            f"flow={name!r} cannot promise order={options.order!r}; flows that can: {_able('order')}"
         )
-    if name == "three_step" and options.cores > 1:
-        raise OptionError(f"flow='three_step' runs on one core; got cores={options.cores}")
-    if options.fanout is not None and name != "split_join":
-        raise OptionError(f"fanout= goes with flow='split_join'; got flow={name!r}")
-    if options.collect is not None and name != "pan_join":
-        raise OptionError(f"collect= goes with flow='pan_join'; got flow={name!r}")
-    return flow
+    if options.on_core_failure == "continue" and not model.takes("on_core_failure"):
+        raise OptionError(
+            f"flow={name!r} cannot go on without a core, as on_core_failure='continue' asks; flows that can: "
+            + _able("on_core_failure")
+        )
+    if options.cores > 1 and not model.takes("cores"):
+        raise OptionError(f"flow={name!r} runs on one core; got cores={options.cores}")
+    for option in ("fanout", "collect"):
+        if getattr(options, option) is not None and not model.takes(option):
+            raise OptionError(f"{option}= goes with flow={_able(option)}; got flow={name!r}")
+    return model(**{field.name: getattr(options, field.name) for field in fields(model)})
 
 
-def make_flow(kind: type[Flow], work: Work, options: FlowOptions) -> Flow:
+def _able(option: str) -> str:
+    return ", ".join(repr(name) for name, model in MODELS.items() if model.takes(option))
+
+
+def _refuse_without_flow(options: FlowOptions) -> None:
+    given = [
+        name for name in ("granularity", "fanout", "queue", "collect") if getattr(options, name) is not None
+    ]
+    if options.on_core_failure != "raise":
+        given.append("on_core_failure")
+    if given:
+        raise OptionError(
+            f"{given[0]}= goes with a flow; got no flow=, which may be one of {', '.join(MODELS)}"
+        )
+
+
+def make_flow(work: Work, model: FlowModel) -> Flow:
     """A network of idle cores."""
-    queue = options.queue or max(QUEUE, min(1024, QUEUE_ROWS // (options.granularity or kind.granularity)))
-    if kind is ThreeStep:
-        return ThreeStep(work, queue)
-    if kind is Handshake or kind is LowLatencyHandshake:
-        return kind(work, queue)
-    if kind is SplitJoin:
-        return SplitJoin(work, queue, options.fanout or FANOUT, options.order != "none")
-    if kind is PanJoin:
-        return PanJoin(work, queue)
-    raise NotImplementedError(kind)
-
-
-def checked_flow(options: FlowOptions, how: str, result: str) -> dict[str, Any]:
-    """The options of a flow as they are saved; refuses what cannot be done."""
-    check_options(options)
-    given = {field.name: getattr(options, field.name) for field in fields(options) if field.name != "cores"}
-    if not uses_flow(options):
-        extra = [name for name in FLOW_ONLY if given[name] is not None] + ["on_core_failure"] * (
-            options.on_core_failure != "raise"
-        )
-        if extra:
-            raise OptionError(
-                f"{extra[0]}= goes with a flow; got no flow=, which may be one of {', '.join(FLOWS)}"
-            )
-        return given
-    flow_class(options)
-    if options.order != "none" and result != "pairs":
-        raise OptionError(
-            f"order={options.order!r} needs result='pairs', which can be put in order; got result={result!r}"
-        )
-    if options.order != "none" and not join_type(how).pairs:
-        raise OptionError(f"order={options.order!r} is an order of pairs; got how={how!r}, which gives none")
-    return given
+    kind = FLOWS[model.name]
+    queue = model.queue or max(QUEUE, min(1024, QUEUE_ROWS // (model.granularity or kind.granularity)))
+    if isinstance(model, SplitJoin):
+        return SplitJoinFlow(work, queue, model.fanout or FANOUT, model.order != "none")
+    return kind(work, queue)

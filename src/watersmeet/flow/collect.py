@@ -38,9 +38,6 @@ class Collector:
         self._pushes: list[tuple[Batches, np.ndarray]] = []
         self._since = 0.0  # when the first of them came
 
-    def __str__(self) -> str:
-        return f"up to {self.most:,} rows or {self.seconds:g} s a batch; {self.rows:,} rows wait"
-
     def add(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> None:
         """Keep a push. ``order``: stream of each row; None: one stream after the other, as ``turns`` says."""
         if order is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -110,8 +111,9 @@ class CollectingCore(FlowCore):
         self.collector.clear()  # what was collected came after what is undone
         super().go_back()
 
-    def flow_lines(self) -> list[str]:
-        return [*super().flow_lines(), f"  collect    {self.collector}"]
+    def describe_flow(self) -> dict[str, Any]:
+        most, seconds, waiting = self.collector.most, self.collector.seconds, self.collector.rows
+        return {**super().describe_flow(), "collect": {"rows": most, "seconds": seconds, "waiting": waiting}}
 
 
 def _one_after_the_other(first: Outcome, then: Outcome) -> Outcome:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.base import Flow
-from watersmeet.flow.catalog import flow_class, make_flow
+from watersmeet.flow.catalog import FLOWS, make_flow
 from watersmeet.flow.core import Core
 from watersmeet.flow.ledger import Gathered, Ledger, Pending
 from watersmeet.flow.load import Bounded, Cutter, Load
 from watersmeet.flow.message import Found, Mark
-from watersmeet.flow.options import FlowOptions
+from watersmeet.flow.options import FlowModel
 from watersmeet.flow.order import Order
 from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.threads import CLOSED, Threads
@@ -61,10 +61,10 @@ class FlowCore(Ledger):
         how: How,
         index: str,
         mode: str,
-        options: FlowOptions,
+        options: FlowModel,
         size: int | None,
     ) -> None:
-        self.options, self.kind = options, flow_class(options)
+        self.options, self.kind = options, FLOWS[options.name]
         self.flow: Flow | None = None
         self.runner: Any = None
         self.lock = threading.RLock()
@@ -113,7 +113,7 @@ class FlowCore(Ledger):
         assert self.access is not None
         sizing = Sizing(self.windows, self.habits, self.size, self.cores)
         work = Work(self.access, sizing, self.arrivals.timed, time.perf_counter)
-        flow = make_flow(self.kind, work, self.options)
+        flow = make_flow(work, self.options)
         if self.borders is not None:
             flow.place_between(self.borders)
         for k in (0, 1):
@@ -473,14 +473,15 @@ class FlowCore(Ledger):
         flow = self.flow  # another thread may end it now
         return () if flow is None else flow.cores
 
-    def flow_lines(self) -> list[str]:
-        order = "none" if self.order is None else str(self.order)
-        if self.tuner is not None:
-            order += ", tuned to its target"
-        return [
-            f"  flow       {self.kind.name} on {self.cores} core(s), up to {self.cutter.granularity:,} rows a message",
-            f"  order      {order}",
-        ]
+    def describe_flow(self) -> dict[str, Any]:
+        return {
+            "name": self.kind.name,
+            "cores": self.cores,  # that are left
+            "granularity": self.cutter.granularity,
+            "order": None if self.order is None else asdict(self.order),
+            "tuned": self.tuner is not None,
+            "collect": None,
+        }
 
     def settled(self) -> None:
         self.wait_until_idle()

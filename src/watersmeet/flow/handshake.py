@@ -205,7 +205,7 @@ class HandshakeCore(LineCore):
             self.report(self._reports.popleft()[0])
 
 
-class Handshake(Line):
+class HandshakeFlow(Line):
     """Rows flow past each other; pairs are found when they meet, the last of them when the streams end."""
 
     name: ClassVar[str] = "handshake"

@@ -9,7 +9,7 @@ from watersmeet.flow.order import Order
 from watersmeet.index.base import Bounds, Keys
 from watersmeet.join.chain import Block, Check, Probe
 from watersmeet.join.plan import Plan
-from watersmeet.join.prepare import NO_KEYS, SLICE, Columns, cut_block
+from watersmeet.join.prepare import SLICE, Columns, cut_block
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.window import Window
 
@@ -104,10 +104,11 @@ class Bounded:
         columns, one = self.columns, slice(i, i + 1)
         codes = [array[one] for array in columns.codes]
         times = None if columns.times is None else columns.times[one]
+        rows = _ONE_ROW
         if columns.usable is not None and not columns.usable[i]:
-            return Block(columns.first + i, 1, NO_KEYS, codes, times)
-        key, *beside = (array[one] for array in columns.driving)
-        return Block(columns.first + i, 1, Keys(key, _ONE_ROW, tuple(beside)), codes, times)
+            one, rows = slice(0, 0), rows[:0]
+        key, *beside = [array[one] for array in columns.driving]
+        return Block(columns.first + i, 1, Keys(key, rows, tuple(beside)), codes, times)
 
 
 class Cutter:

@@ -168,7 +168,7 @@ class LowLatencyCore(LineCore):
         return [*super().windows(side), *(self.flying.windows if side == 1 else ())]
 
 
-class LowLatencyHandshake(Line):
+class LowLatencyHandshakeFlow(Line):
     """Rows are everywhere soon; each has a home in turn."""
 
     name: ClassVar[str] = "low_latency_handshake"

@@ -227,12 +227,10 @@ def _in_order(answers: Sequence[Answer]) -> Answer:
     return Answer(-1, load, Matches(), arranged, begun, done, answers[0].commands, status)
 
 
-class PanJoin(Flow):
+class PanJoinFlow(Flow):
     """One manager, many workers."""
 
     name: ClassVar[str] = "pan_join"
-    orders: ClassVar[tuple[str, ...]] = ("outer", "inner")
-    goes_on: ClassVar[bool] = True
     # A load is merged into one sub-window, which costs by the rows that are there. Measured with bi_sort, a million rows a side: loads of
     # 32K rows are two to three times as fast as loads of 8K, on one core and on two.
     granularity: ClassVar[int] = 65_536

@@ -25,12 +25,10 @@ class SplitCore(ThreeStepCore):
         return (load.turns[part.side] + part.side) % self.work.cores == self.position
 
 
-class SplitJoin(Flow):
+class SplitJoinFlow(Flow):
     """Distribution tree, independent cores, gathering tree."""
 
     name: ClassVar[str] = "split_join"
-    orders: ClassVar[tuple[str, ...]] = ("outer", "inner")
-    goes_on: ClassVar[bool] = True
 
     def __init__(self, work: Work, queue: int, fanout: int, ordered: bool) -> None:
         inputs = [Link(queue) for _ in range(work.cores)]

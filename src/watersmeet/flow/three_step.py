@@ -57,11 +57,10 @@ class ThreeStepCore(Core):
             self.stores[part.side].insert(part)
 
 
-class ThreeStep(Flow):
+class ThreeStepFlow(Flow):
     """One core, one queue."""
 
     name: ClassVar[str] = "three_step"
-    orders: ClassVar[tuple[str, ...]] = ("outer", "inner")
 
     def __init__(self, work: Work, queue: int) -> None:
         self.entry, results = Link(queue), Link(queue)

@@ -4,7 +4,7 @@ A schema becomes known with the stream's first batch, and a column's type with i
 it is bound to is a value, ``Known``, made anew each time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,16 @@ class Known:
     columns: tuple[list[str], ...] = ()  # by stream, what must be kept; with the condition
     complete: bool = False  # whether the type of every column of both streams is known
     guessed: bool = False  # whether the condition names a column whose type is not
+
+
+@dataclass(frozen=True)
+class BoundTexts:
+    """What texts mean with schemas that are known for good."""
+
+    condition: BoundCondition
+    select: BoundSelect
+    axis: TimeAxis | None
+    columns: tuple[list[str], ...]  # by stream, what must be kept
 
 
 class Texts:
@@ -102,6 +112,15 @@ class Texts:
         )
         guessed = not self.condition.names.isdisjoint(unknown)
         return Known(schemas, usable, axis, condition, select, columns, not unknown, guessed)
+
+    def bind_for_good(self, schemas: Sequence[pa.Schema]) -> BoundTexts:
+        """With schemas that stay as they are: a column without a type is NULL in every row, and nothing is guessed."""
+        types = dict(zip(self.streams, schemas, strict=True))
+        condition, select = self.condition.bind(types), self.select.bind(types, self.shown)
+        timed = any(window.timed for window in self.windows)
+        axis = TimeAxis(self.streams, self.windows, schemas) if timed else None
+        columns = tuple(self._needed(k, schema, False, condition, select) for k, schema in enumerate(schemas))
+        return BoundTexts(condition, select, axis, columns)
 
     def _needed(
         self, k: int, schema: pa.Schema, some_open: bool, condition: BoundCondition, select: BoundSelect

@@ -104,7 +104,7 @@ class SubWindow:
 
     def insert(self, block: Block) -> None:
         start, end = self.count, self.count + block.count
-        if self.index is not None:
+        if self.index is not None and block.keys.size:
             self.index.insert(block.keys, start)
         for stored, codes in zip(self.codes, block.codes, strict=True):
             stored[start:end] = codes

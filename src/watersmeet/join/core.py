@@ -499,9 +499,9 @@ class JoinCore:
     def index_bytes(self, k: int) -> int:
         return self.chains[k].nbytes
 
-    def flow_lines(self) -> list[str]:
-        """How rows reach the cores, for ``explain``."""
-        return []
+    def describe_flow(self) -> dict[str, Any] | None:
+        """How rows reach the cores, as plain data; None: without a flow."""
+        return None
 
     def settled(self) -> None:
         """Return when nothing is on its way: the state can then be written down."""

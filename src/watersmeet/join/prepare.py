@@ -14,12 +14,12 @@ from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.window import Window
 
-NO_KEYS = Keys(np.empty(0, np.int64), np.empty(0, np.int32))
+_NO_KEYS = Keys(np.empty(0, np.int64), np.empty(0, np.int32))
 
 
 def bare_block(batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
     """A block of rows that cannot be indexed yet, because the condition is not bound."""
-    return Block(first, batch.num_rows, NO_KEYS, [], times)
+    return Block(first, batch.num_rows, _NO_KEYS, [], times)
 
 
 @dataclass(slots=True)

@@ -10,11 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.join.binding import Texts
 from watersmeet.join.outer import How, join_type
-from watersmeet.sql.condition import Band, BoundCondition, Condition
+from watersmeet.sql.condition import Band, BoundCondition
 from watersmeet.sql.parse import one_line
-from watersmeet.sql.select import BoundSelect, Select
-from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.window import Window
 
 GUEST = "__guest"  # the column that tells a row's copies from the row itself
@@ -25,9 +24,9 @@ class JoinSpec:
     """Everything that the tasks of one ``stream_join`` need to know."""
 
     condition: str
-    streams: tuple[str, str]
-    windows: tuple[Window, Window]
-    schemas: tuple[pa.Schema, pa.Schema] = field(compare=False)  # of the columns that travel
+    streams: tuple[str, ...]
+    windows: tuple[Window, ...]
+    schemas: tuple[pa.Schema, ...] = field(compare=False)  # of the columns that travel
     how: str = "inner"
     select: str = "*"
     order: str | None = None
@@ -65,14 +64,15 @@ class Binding:
     """A spec, bound: what pack and join work with. Made once a worker."""
 
     def __init__(self, spec: JoinSpec) -> None:
-        self.spec = spec
-        schemas = dict(zip(spec.streams, spec.schemas, strict=True))
-        self.condition: BoundCondition = Condition(spec.condition).bind(schemas)
-        self.how = join_type(spec.how)
-        kept = list(spec.streams) if self.how.one_sided is None else [spec.streams[self.how.one_sided]]
-        self.select: BoundSelect = Select(spec.select).bind(schemas, kept)
-        timed = any(window.timed for window in spec.windows)
-        self.axis = TimeAxis(spec.streams, spec.windows, spec.schemas) if timed else None
+        self.spec, self.how = spec, join_type(spec.how)
+        windows = dict(zip(spec.streams, spec.windows, strict=True))
+        bound = Texts(windows, spec.condition, spec.select, self.how).bind_for_good(spec.schemas)
+        self.condition, self.select, self.axis = bound.condition, bound.select, bound.axis
+        self._needed = bound.columns
+
+    @property
+    def stream_numbers(self) -> range:
+        return range(len(self.spec.streams))
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -101,21 +101,9 @@ class Binding:
         return spreading_band(self.condition)
 
     @cached_property
-    def columns(self) -> tuple[list[str], list[str]]:
+    def columns(self) -> tuple[list[str], ...]:
         """Of each stream, what is stored: what condition, window and select list need."""
-        left, right = (self._stored(k) for k in (0, 1))
-        return left, right
-
-    def _stored(self, k: int) -> list[str]:
-        spec = self.spec
-        needed = stored_columns(
-            spec.streams[k], spec.windows[k], spec.schemas[k], self.condition, self.select
-        )
-        return [*needed, GUEST] if self.copies else needed
-
-    def dealt(self, section: Section, k: int) -> bool:
-        """Whether every core gets all rows of stream k and keeps a share of them."""
-        return self.spec.spread == "counted" and (section.how.name == "inner" or k == section.home)
+        return tuple([*names, GUEST] if self.copies else names for names in self._needed)
 
     @property
     def copies(self) -> bool:
@@ -123,13 +111,12 @@ class Binding:
         return self.spec.spread in ("range", "broadcast")
 
     @cached_property
-    def schemas(self) -> tuple[pa.Schema, pa.Schema]:
+    def schemas(self) -> tuple[pa.Schema, ...]:
         """Of blobs, and of the engine."""
-        left, right = (
+        return tuple(
             schema.append(pa.field(GUEST, pa.bool_())) if self.copies else schema
             for schema in self.spec.schemas
         )
-        return left, right
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
@@ -148,24 +135,10 @@ class Binding:
         }
 
 
-def stored_columns(
-    stream: str, window: Window, schema: pa.Schema, condition: BoundCondition, select: BoundSelect
-) -> list[str]:
-    """The columns of a stream that must be kept; at least one, so that rows can be counted."""
-    needed = {*condition.columns.get(stream, ()), *select.columns.get(stream, ())}
-    if window.time is not None:
-        needed.add(window.time)
-    return [name for name in schema.names if name in needed] or schema.names[:1]
-
-
 def spreading_band(condition: BoundCondition) -> Band | None:
     """A band with two ends: each row touches only the values near its own."""
     narrow = [band for band in condition.bands if band.width is not None and band.domain.ordered]
     return narrow[0] if narrow else None
-
-
-def counted(windows: tuple[Window, ...] | list[Window]) -> bool:
-    return any(window.rows is not None for window in windows)
 
 
 _bindings: dict[str, Binding] = {}

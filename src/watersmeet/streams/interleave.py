@@ -1,10 +1,11 @@
 """Who arrives when within one push: the stream of each row, from ``push(order=)``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.codes import Domain
 from watersmeet.errors import OptionError, listed
 from watersmeet.kernels.arrival import merge_by_time
 from watersmeet.streams.clock import axis_domain
@@ -45,20 +46,20 @@ def interleaving(
     return sequence
 
 
-def order_codes(
+def order_domain(
     column: str,
     streams: Sequence[str],
     schemas: Sequence[pa.Schema | None],
-    batches: Sequence[pa.RecordBatch | None],
-) -> list[np.ndarray]:
-    """Codes of the column to merge by; the column must be in all streams."""
+    wanted: str = "stream names, one per row, or a time column",
+) -> Domain:
+    """How values of the column to merge by compare; the column must be in all streams. ``wanted``: what ``order=`` may be, for messages."""
     all_streams = "both streams" if len(streams) == 2 else "all streams"
     types = []
     for stream, schema in zip(streams, schemas, strict=True):
-        if schema is not None and schema.get_field_index(column) < 0:
+        if schema is not None and column not in schema.names:
             raise OptionError(
-                f"order= must be stream names, one per row, or a time column of {all_streams}; got {column!r}, which "
-                f"stream {stream!r} does not have: its columns are {', '.join(schema.names)}"
+                f"order= must be {wanted} of {all_streams}; got {column!r}, which stream {stream!r} does not have: "
+                f"its columns are {', '.join(schema.names)}"
             )
         if schema is not None:
             types.append(schema.field(column).type)
@@ -67,6 +68,18 @@ def order_codes(
         raise OptionError(
             f"order={column!r} must have comparable types in {all_streams}; got {listed([str(kind) for kind in types])}"
         )
+    return domain
+
+
+def order_codes(
+    column: str,
+    streams: Sequence[str],
+    schemas: Sequence[pa.Schema | None],
+    batches: Sequence[pa.RecordBatch | None],
+    null: Callable[[str, int], Exception] | None = None,
+) -> list[np.ndarray]:
+    """Codes of the column to merge by. A row without a value has no place; ``null``: the error to raise for it, by stream and row."""
+    domain = order_domain(column, streams, schemas)
     codes = []
     for stream, batch in zip(streams, batches, strict=True):
         if batch is None:
@@ -75,6 +88,8 @@ def order_codes(
         values, valid = domain.codes(batch.column(batch.schema.get_field_index(column)))
         if valid is not None:
             row = int(np.flatnonzero(~valid)[0])
+            if null is not None:
+                raise null(stream, row)
             raise OptionError(
                 f"order={column!r} must not be null; got null in row {row} of the batch of stream {stream!r}"
             )

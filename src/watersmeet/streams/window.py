@@ -72,6 +72,7 @@ class _Uncounted:
     rows: ClassVar[None] = None
 
     def lowest(self, seen: int | np.ndarray) -> int:
+        """The first arrival number that the window holds for a row before which ``seen`` rows have come."""
         return 0
 
 
@@ -93,12 +94,15 @@ class Rows(_Untimed):
 
     @property
     def rows(self) -> int:
+        """Of how many rows the window is."""
         return self.n
 
     def lowest(self, seen: Seen) -> Seen:
+        """The first arrival number that the window holds for a row before which ``seen`` rows have come."""
         return seen - self.n  # below 0 while the window fills
 
     def to_json(self) -> dict[str, Any]:
+        """As a saved state has it."""
         return {"rows": self.n}
 
 
@@ -129,6 +133,7 @@ class Range(_Uncounted):
             raise OptionError(f"Range(time=) must name the time column; got {self.time!r}")
 
     def to_json(self) -> dict[str, Any]:
+        """As a saved state has it."""
         return {
             "time": self.time,
             "duration": _length_to_json(self.duration),
@@ -141,6 +146,7 @@ class Unbounded(_Uncounted, _Untimed):
     """Every row stays joinable for ever: the state grows with the stream."""
 
     def to_json(self) -> dict[str, Any]:
+        """As a saved state has it."""
         return {}
 
 

@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from watersmeet.spark.session import session
+from watersmeet.spark.session.local import session
 from watersmeet.spark.sources import register_sources
 from watersmeet.streams.window import Range
 from watersmeet.workloads.catalog import Workload, workload
@@ -75,7 +75,7 @@ def by_watersmeet(r: Any, s: Any, work: Workload) -> Any:
 
 def by_empty_join(r: Any, s: Any, work: Workload) -> Any:
     """Ours, but the join receives its rows and does nothing with them."""
-    from watersmeet.spark.join import assemble
+    from watersmeet.spark.user.join import assemble
 
     spec = by_watersmeet(r, s, work)._watersmeet.spec
     return assemble(replace(spec, stores=False), [r, s])

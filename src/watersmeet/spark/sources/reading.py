@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from watersmeet.errors import OptionError
+from watersmeet.spark.session.worker import end_quietly
 from watersmeet.spark.sources.options import options_of
 from watersmeet.spark.sources.rows import (
     MARKET_STREAMS,
@@ -26,7 +27,6 @@ from watersmeet.spark.sources.rows import (
     tpch_rows,
     workload_rows,
 )
-from watersmeet.spark.worker import end_quietly
 
 end_quietly()  # Spark's planners import this module too, and are idle when they have asked it
 

@@ -1,0 +1,82 @@
+"""The options of a join as one frozen value, checked when it is made."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from watersmeet.errors import OptionError
+from watersmeet.flow.catalog import flow_model
+from watersmeet.flow.options import FlowModel, FlowOptions
+from watersmeet.join.outer import How, join_type
+from watersmeet.join.plan import INDEXES
+
+MODES = ("pairs", "count", "ranges")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinOptions(FlowOptions):
+    """What ``StreamJoin`` was told beside its streams: its keywords, each a field. Those of a flow value stand here one by one.
+
+    >>> JoinOptions(condition="r.x = s.a", order="outer").model
+    ThreeStep(order='outer', precision=None, target_rate=None, target_latency=None, granularity=None, queue=None)
+    """
+
+    condition: str
+    how: str = "inner"
+    select: str = "*"
+    index: str = "auto"
+    cores: int = 1
+    result: str = "pairs"
+    subwindow: int | None = None
+    flow: str | None = None
+    order: str = "none"
+    precision: int | None = None
+    granularity: int | None = None
+    fanout: int | None = None
+    queue: int | None = None
+    on_core_failure: str = "raise"
+    target_rate: float | None = None
+    target_latency: float | None = None
+    collect: str | float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.condition, str):
+            raise OptionError(f"the condition must be SQL text; got {self.condition!r}")
+        if not isinstance(self.select, str):
+            raise OptionError(f"select= must be a SQL select list; got {self.select!r}")
+        kind = join_type(self.how)
+        for name, value, allowed in (("index", self.index, INDEXES), ("result", self.result, MODES)):
+            if value not in allowed:
+                raise OptionError(f"{name}= must be one of {', '.join(allowed)}; got {value!r}")
+        rows: Any = self.subwindow
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+            raise OptionError(f"subwindow= must be a whole number of at least 1; got {rows!r}")
+        self.check()
+        if self.model is not None and self.order != "none":
+            if self.result != "pairs":
+                raise OptionError(
+                    f"order={self.order!r} needs result='pairs', which can be put in order; got result={self.result!r}"
+                )
+            if not kind.pairs:
+                raise OptionError(
+                    f"order={self.order!r} is an order of pairs; got how={self.how!r}, which gives none"
+                )
+
+    @property
+    def kind(self) -> How:
+        """The join type."""
+        return join_type(self.how)
+
+    @cached_property
+    def model(self) -> FlowModel | None:
+        """The flow that runs the join, with its options: the one that was asked for, or that the order needs."""
+        return flow_model(self.flow, self)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a saved state has it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "JoinOptions":
+        return cls(**data)

@@ -1,0 +1,1 @@
+"""``watersmeet demo``: a join that Spark refuses, run on local Spark over two live streams, checked and drawn."""

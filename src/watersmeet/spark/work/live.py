@@ -1,0 +1,187 @@
+"""A core at work: the engine's join core, and which runs hold its rows. Pushed a batch, saved as a manifest, made again from one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.index.choose import Habits
+from watersmeet.join.core import JoinCore, Outcome
+from watersmeet.join.matches import Matches
+from watersmeet.join.snapshot import restore, snapshot
+from watersmeet.spark.shuffle.layout import contents, dealings
+from watersmeet.spark.shuffle.wire import Received
+from watersmeet.spark.spec import GUEST, Binding
+from watersmeet.spark.state.core_state import CoreState, StoredRows
+from watersmeet.spark.state.runs import Run
+from watersmeet.spark.work.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
+from watersmeet.streams.clock import BOTTOM
+from watersmeet.streams.interleave import interleaving, order_codes
+from watersmeet.streams.payload import Chunks
+
+
+@dataclass
+class BatchResult:
+    """What a batch gave on one core."""
+
+    matches: Matches
+    chunks: Sequence[Chunks | None]  # where the rows of the matches lie
+    late: tuple[pa.RecordBatch, ...]  # by stream; each row once, on the one core that is to report it
+
+
+class LiveCore:
+    """One core of the join, in memory."""
+
+    def __init__(self, bound: Binding, core: int) -> None:
+        self.bound, self.number = bound, core
+        self.section = bound.section(core)
+        spec = bound.spec
+        self.dealing = dealings(bound, core)
+        self.core = JoinCore(spec.streams, spec.windows, self.section.how, spec.index, "pairs", 1, None)
+        self.arrivals = BatchArrivals(self.core.arrivals, self.dealing)
+        self.core.open(bound.schemas, bound.axis)
+        self.core.bind(bound.condition, bound.columns)
+        self.runs: list[list[Run]] = [[] for _ in spec.streams]
+        self.late = [0] * len(spec.streams)
+
+    # ---- a batch ------------------------------------------------------------------------------------------------
+
+    def push(self, received: Received) -> BatchResult:
+        """Join what was received. The watermark moves when all is done."""
+        clock = self.core.arrivals.moved([received.latest(k) for k in self.bound.stream_numbers])
+        given = [received.stream(k, schema) for k, schema in enumerate(self.bound.schemas)]
+        judged = [self._on_time(k, batch) for k, batch in enumerate(given)]
+        kept = [batch for batch, _ in judged]
+        turn = self._turn(kept, self._order(kept), clock)
+        found = self._join(kept, turn)
+        late = tuple(behind for _, behind in judged)
+        self.late = [before + behind.num_rows for before, behind in zip(self.late, late, strict=True)]
+        return BatchResult(found.matches, found.chunks, late)
+
+    def finish(self) -> BatchResult:
+        """The streams have ended: who still waits for a partner has none."""
+        found = self.core.finish()
+        return BatchResult(found.matches, found.chunks, self._nobody())
+
+    def pass_by(self, received: Received) -> BatchResult:
+        """Read what was received and forget it: what the way alone costs."""
+        for k, schema in enumerate(self.bound.schemas):
+            received.stream(k, schema)
+        return BatchResult(Matches(), [None] * len(self.runs), self._nobody())
+
+    def _nobody(self) -> tuple[pa.RecordBatch, ...]:
+        return tuple(pa.RecordBatch.from_pylist([], schema=schema) for schema in self.bound.schemas)
+
+    def _join(self, given: list[pa.RecordBatch], turn: Turn) -> Outcome:
+        """Store this core's share of the rows and probe with them; where both streams are dealt out, the others come as visitors."""
+        mine = [self._mine(k, batch) for k, batch in enumerate(given)]
+        times = [self.core.times(k, batch) for k, batch in enumerate(given)]
+        number = [self.arrivals.numbering(k, turn, mine[k]) for k in self.bound.stream_numbers]
+        left, right = (self.arrivals.verdict(k, turn, mine[k], times[k], number[1 - k]) for k in (0, 1))
+        visiting = []
+        for k, (rows, batch) in enumerate(zip(mine, given, strict=True)):
+            if rows is not None and mine[1 - k] is not None:
+                others = np.delete(np.arange(batch.num_rows), rows)
+                seen = self.arrivals.verdict(k, turn, others, times[k], number[1 - k])
+                visiting.append((batch.take(pa.array(others)), seen))
+        stored = [
+            batch if rows is None else batch.take(pa.array(rows))
+            for rows, batch in zip(mine, given, strict=True)
+        ]
+        admission = self.arrivals.admission(turn, (left, right), [batch.num_rows for batch in stored])
+        found = self.core.push(stored, admission, visiting)
+        self.core.commit()
+        self.arrivals.totals = turn.totals
+        return found
+
+    def _mine(self, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
+        """Which rows this core stores; None: all. By number where windows count; else by content, which no order can change."""
+        deal = self.dealing[k]
+        if deal.cores == 1:
+            return None
+        if self.bound.spec.windows[k].rows is not None:
+            return deal.mine(int(self.arrivals.totals[k]), batch.num_rows)
+        return np.flatnonzero(contents(batch) % np.uint64(deal.cores) == deal.core)
+
+    def _on_time(self, k: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The rows that count, and those that are late and to be reported by this core."""
+        without = None if self.bound.axis is None else self.bound.axis.timeless(k, batch)
+        timed = batch if without is None else batch.filter(pa.array(~without))
+        times, watermark = self.core.times(k, timed), self.core.arrivals.watermark
+        if times is None or (without is None and (not times.size or int(times.min()) >= watermark)):
+            return batch, batch.slice(0, 0)
+        behind = np.ones(batch.num_rows, np.bool_) if without is None else without.copy()
+        behind[slice(None) if without is None else ~without] = times < watermark
+        return batch.filter(pa.array(~behind)), self._reported(batch.filter(pa.array(behind)))
+
+    def _reported(self, late: pa.RecordBatch) -> pa.RecordBatch:
+        if self.section.first:  # the first section reports
+            return late.slice(0, 0)
+        if self.bound.copies:
+            guests = late.column(late.schema.get_field_index(GUEST)).to_numpy(zero_copy_only=False)
+            return late.filter(pa.array(~guests))
+        if self.bound.spec.spread == "counted" and self.number:  # everybody has all rows
+            return late.slice(0, 0)
+        return late
+
+    def _order(self, kept: list[pa.RecordBatch]) -> np.ndarray | None:
+        """The interleaving of the rows, where it can matter: that is where every core has all of them."""
+        column = self.bound.spec.order
+        if column is None or self.bound.spec.spread != "counted":
+            return None
+        streams = self.core.streams
+        codes = order_codes(column, streams, [batch.schema for batch in kept], kept, self._without_place)
+        return interleaving(column, streams, [batch.num_rows for batch in kept], codes)
+
+    def _without_place(self, stream: str, row: int) -> DataError:
+        column = self.bound.spec.order
+        return DataError(
+            f"order={column!r} must not be null; got null in stream {stream!r}; do: {stream}={stream}.where("
+            f"{f'{column} IS NOT NULL'!r})"
+        )
+
+    def _turn(self, kept: list[pa.RecordBatch], order: np.ndarray | None, clock: np.ndarray) -> Turn:
+        sizes = [batch.num_rows for batch in kept]
+        if order is None:
+            return keyword_turn(self.arrivals, sizes, clock)
+        times = [self.core.times(k, batch) for k, batch in enumerate(kept)]
+        return merged_turn(self.arrivals, sizes, times, order, clock)
+
+    # ---- as numbers and rows ------------------------------------------------------------------------------------
+
+    def state(self) -> CoreState:
+        """All but the rows."""
+        habits = [[h.batch, h.probes, h.matches, h.increasing] for h in self.core.habits]
+        totals, late = self.arrivals.totals.tolist(), list(self.late)
+        return CoreState(snapshot(self.core), totals, habits, late, self.runs, self.watermark)
+
+    def stored(self, k: int) -> StoredRows:
+        """The rows of stream k."""
+        chain, payload = self.core.chains[k], self.core.payload[k]
+        assert payload is not None
+        return StoredRows(chain.first, int(self.core.arrivals.counts[k]), chain.rows, payload, self._done(k))
+
+    def _done(self, k: int) -> np.ndarray | None:
+        """Of the rows in sub-windows, which need no more attention; None: nobody asks."""
+        mine = self.core.flags[k]
+        if mine is None:
+            return None
+        flags = [mine.between(sub.base, sub.end) for sub in self.core.chains[k].subwindows]
+        return np.concatenate(flags) if flags else np.empty(0, np.bool_)
+
+    @classmethod
+    def restored(cls, bound: Binding, core: int, state: CoreState, tables: dict[int, pa.Table]) -> "LiveCore":
+        """A core of which this was left. ``tables``: the rows of all sub-windows, with their flags."""
+        live = cls(bound, core)
+        restore(live.core, state.numbers, tables)
+        live.arrivals.totals = np.array(state.totals, np.int64)
+        live.core.habits[:] = [Habits(*values) for values in state.habits]
+        live.runs, live.late = state.runs, state.late
+        return live
+
+    @property
+    def watermark(self) -> str | None:
+        axis, watermark = self.bound.axis, self.core.arrivals.watermark
+        return None if axis is None or watermark == BOTTOM else axis.text(watermark)
