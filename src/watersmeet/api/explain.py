@@ -78,10 +78,10 @@ def _order_lines(plan: Mapping[str, Any]) -> list[str]:
     for name, steps in plan["orders"].items():
         for place, step in enumerate(steps):
             head = f"  order {name:<4}" if place == 0 else " " * 12
-            measured = "" if step["measured"] is None else f", {step['measured']:.3g} measured"
+            measured = "" if step["measured"] is None else f", {_about(step['measured'])} measured"
             by = " and ".join(step["drivers"]) or "nothing: a product, every row is a candidate"
             lines.append(
-                f"{head} -> {step['stream']} by {by}   (about {step['expected']:.3g} for each{measured})"
+                f"{head} -> {step['stream']} by {by}   (about {_about(step['expected'])} for each{measured})"
             )
             lines += [f"{' ' * 15} check {text}" for text in [*step["checks"], *step["residuals"]]]
     products = {step["stream"] for steps in plan["orders"].values() for step in steps if not step["drivers"]}
@@ -91,6 +91,10 @@ def _order_lines(plan: Mapping[str, Any]) -> list[str]:
         )
     lines += [f"  filter {name}   {text}" for name, text in plan["filters"].items()]
     return lines
+
+
+def _about(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.2g}"
 
 
 def _stream_line(name: str, stream: Mapping[str, Any]) -> str:
