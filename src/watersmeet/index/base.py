@@ -131,6 +131,10 @@ class Index(ABC):
         """Leave out the rows below offset ``first``, which nobody can see any more; False: this kind of index cannot."""
         return False
 
+    def expect(self, probes: float) -> None:
+        """About so many probes come at once: what each would have to look through can be put in order first. Nobody probes meanwhile."""
+        return
+
     def successor(self, capacity: int) -> Self:
         """An empty index of the same kind for the next sub-window, which may learn from this one."""
         return type(self)(capacity)

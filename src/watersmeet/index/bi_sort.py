@@ -52,6 +52,11 @@ class BISort(Index):
         self.buffered = end
         return True
 
+    def expect(self, probes: float) -> None:
+        """A probe compares all of the insertion buffer, about four times as fast as a merge moves rows."""
+        if probes * self.buffered > 4 * (self.keys.size + self.buffered):
+            self.flush()
+
     def flush(self) -> None:
         """Merge the insertion buffer into the main array."""
         if self.buffered:

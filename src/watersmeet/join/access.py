@@ -3,7 +3,7 @@
 Made anew with the plan: ``PairAccess`` for two streams, ``StepAccess`` for more. Read by many threads, changed by none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -14,7 +14,7 @@ import pyarrow as pa
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
 from watersmeet.join.chain import Block, Probe, SubWindow
-from watersmeet.join.learning import Seen
+from watersmeet.join.learning import Edge, Seen
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Orders
 from watersmeet.join.outer import How
@@ -128,6 +128,7 @@ class StepAccess:
     plan: Orders
     habits: Sequence[Habits]
     walks: Sequence[Walk]  # by arriving stream
+    fanouts: Mapping[Edge, float]  # as measured
 
     def checked(self, k: int) -> int:
         return len(self.plan.columns[k])
@@ -148,6 +149,11 @@ class StepAccess:
         rows, walk = block.usable.size, self.walks[k]
         parts = cores if rows >= PARALLEL else 1
         cuts = [slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
+        probes = float(rows)
+        for step, fanout in zip(self.plan.steps[k], self.plan.fanouts[k], strict=True):
+            for segment in segments[step.stream][-1:]:  # the others are sealed
+                segment.indexes[step.by].expect(probes)
+            probes *= self.fanouts.get((walk.there(step), step.stream), fanout)
         return [partial(walk.start, block, sees, cut, segments, matches) for cut in cuts]
 
     def seen(self) -> list[Seen]:
@@ -156,8 +162,7 @@ class StepAccess:
             steps = self.plan.steps[k]
             made, walk.seen[:] = walk.seen[:], []
             for place, rows, more in made:
-                there = frozenset((k, *(step.stream for step in steps[:place])))
-                found.append((there, steps[place].stream, rows, more))
+                found.append((walk.there(steps[place]), steps[place].stream, rows, more))
         return found
 
 

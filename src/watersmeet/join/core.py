@@ -189,7 +189,9 @@ class JoinCore:
             planner = Planner(self.condition, self.streams, self.index)
             now = self.plan if isinstance(self.plan, Orders) else None
             plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now)
-            access = StepAccess(plan, self.habits, [self._walk(plan, k) for k in self.places])
+            access = StepAccess(
+                plan, self.habits, [self._walk(plan, k) for k in self.places], self.learnt.fanouts
+            )
         fits = self.plan is not None and plan.index_identity == self.plan.index_identity
         self.plan, self.access = plan, access
         if not fits:

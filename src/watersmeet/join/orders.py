@@ -73,6 +73,7 @@ class Step:
     checks: tuple[Link, ...]  # compared on candidates
     residuals: tuple[Residual, ...]  # evaluated on the rows as soon as all their streams are there
     carried: tuple[int, ...]  # columns of this stream that later steps start from
+    kept: tuple[Source, ...]  # of the streams that were there, the columns that later steps still start from
     last: bool
     exact: bool  # whether a key within the bounds is a match: nothing else has to be compared
     cells: Cells | None = None  # where two bands drive a grid
@@ -219,6 +220,7 @@ class Planner:
             exact = not checks and not residuals
             later = {source for other, source in needed if other in order[place + 1 :]}
             carried = tuple(sorted(column for owner, column in later if owner == stream))
+            kept = tuple(sorted(source for source in later if source[0] in there))
             steps.append(
                 Step(
                     stream,
@@ -227,6 +229,7 @@ class Planner:
                     checks,
                     residuals,
                     carried,
+                    kept,
                     place == len(order) - 1,
                     exact,
                     cells,

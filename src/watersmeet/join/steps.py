@@ -6,7 +6,7 @@ are timed (the band between their times), and where a timed row was seen by a la
 timed last row does not imply. No partial result is stored: they live for as long as their push.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,13 +36,13 @@ class Partials:
     codes: dict[Source, np.ndarray]  # of the columns that later steps start from
     times: dict[int, np.ndarray] = field(default_factory=dict)  # of timed streams
 
-    def taken(self, places: np.ndarray) -> "Partials":
-        """These combinations, each as often as it is named."""
+    def taken(self, places: np.ndarray, kept: Iterable[Source] | None = None) -> "Partials":
+        """These combinations, each as often as it is named. ``kept``: the codes that are still needed; None: all."""
         return Partials(
-            self.rows[places],
-            {stream: column[places] for stream, column in self.numbers.items()},
-            {source: column[places] for source, column in self.codes.items()},
-            {stream: column[places] for stream, column in self.times.items()},
+            self.rows.take(places),
+            {stream: column.take(places) for stream, column in self.numbers.items()},
+            {source: self.codes[source].take(places) for source in (self.codes if kept is None else kept)},
+            {stream: column.take(places) for stream, column in self.times.items()},
         )
 
 
@@ -62,6 +62,10 @@ class Walk:
     seen: list[tuple[int, int, int]] = field(
         default_factory=list
     )  # (step, partial results in, out), for those who plan
+
+    def there(self, step: Step) -> frozenset[int]:
+        """The streams that are there before a step."""
+        return frozenset((self.stream, *(one.stream for one in self.steps[: self.steps.index(step)])))
 
     def start(
         self, block: Block, sees: Sees, share: slice, segments: Segments, out: Matches, buffer: PairBuffer
@@ -111,8 +115,9 @@ class Walk:
         probe, buffer = self._probe(step, partials, way), way.buffer
         for segment in way.reachable(step, probe.validity):
             for n in segment.candidates(probe, buffer):
-                places, offsets = buffer.probe[:n].copy(), buffer.row[:n].copy()
-                more = self._with(step, partials.taken(places), segment, offsets)
+                # As wide as NumPy wants them: each is used for several columns.
+                places, offsets = buffer.probe[:n].astype(np.intp), buffer.row[:n].astype(np.intp)
+                more = self._with(step, partials.taken(places, step.kept), segment, offsets)
                 kept = self._holds(step, more)
                 if kept is None:
                     yield more
@@ -143,11 +148,11 @@ class Walk:
 
     def _with(self, step: Step, partials: Partials, segment: SubWindow, offsets: np.ndarray) -> Partials:
         """The combinations with the rows at these offsets of a segment."""
-        partials.numbers[step.stream] = offsets + np.int64(segment.base)
+        partials.numbers[step.stream] = offsets + segment.base
         for column in step.carried:
-            partials.codes[step.stream, column] = segment.codes[column][offsets]
+            partials.codes[step.stream, column] = segment.codes[column].take(offsets)
         if segment.times is not None:
-            partials.times[step.stream] = segment.times[offsets]
+            partials.times[step.stream] = segment.times.take(offsets)
         return partials
 
     # ---- what only whole combinations tell ----------------------------------------------------------------------
