@@ -5,12 +5,12 @@ compared with every row of the other stream that is still in its window, (2) row
 leave, (3) it is stored. Only "can no longer match" is made visible, by the outer rows that it sets free;
 nothing is ever deleted here.
 
-Two streams, called "r" (left) and "s" (right). A window is a tuple: ``("rows", n)``, ``("range", t, column,
-lateness)`` or ``("unbounded",)``.
+``Oracle`` joins two streams, called "r" (left) and "s" (right), with any join type. ``MultiwayOracle`` joins any
+number of streams, inner. A window is a tuple: ``("rows", n)``, ``("range", t, column, lateness)`` or ``("unbounded",)``.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,3 +174,120 @@ def run(
         late.append([event for event, step in zip(push, steps, strict=True) if step.late])
     pairs.append(sorted(oracle.finish().pairs))
     return Outcome(pairs, late)
+
+
+Combination = tuple[
+    int, ...
+]  # arrival numbers, one of each stream, in the order in which the streams are written
+MultiwayPredicate = Callable[[dict[str, Row]], bool | None]  # of the rows by stream
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A row that was accepted, and what it found when it came."""
+
+    stream: str
+    number: int  # in its own stream
+    place: int  # in the one sequence of all streams
+    row: Row
+    counts: dict[str, int]  # of each stream, the rows that had arrived before
+    clocks: dict[str, float]  # of each stream, the largest time seen before
+
+
+@dataclass
+class MultiwayOutcome:
+    """What a whole run gives, push by push."""
+
+    combinations: list[list[Combination]]  # sorted
+    late: list[list[Event]]
+
+
+class MultiwayOracle:
+    """Inner joins of N streams: a row arrives and is tried in every combination with rows that came before.
+
+    A combination is a result iff the condition holds and every two of its rows are valid by the rule of two streams at
+    the moment the later of the two arrived.
+    """
+
+    def __init__(self, condition: MultiwayPredicate, windows: Mapping[str, Window]) -> None:
+        self.condition = condition
+        self.windows = dict(windows)
+        self.stored: dict[str, list[Arrival]] = {stream: [] for stream in windows}
+        self.clocks = dict.fromkeys(windows, -math.inf)  # the largest time seen
+        self.arrived = 0
+
+    def arrive(self, stream: str, row: Row) -> list[Combination] | None:
+        """One row arrives: the combinations of which it is the last row; None if it is late."""
+        if self.timed(stream) and self.time(stream, row) < self.watermark():
+            return None
+        counts = {name: len(rows) for name, rows in self.stored.items()}
+        new = Arrival(stream, counts[stream], self.arrived, row, counts, dict(self.clocks))
+        found = [
+            tuple(members[name].number for name in self.windows)
+            for members in self.combinations({stream: new})
+            if self.condition({name: member.row for name, member in members.items()}) is True
+        ]
+        self.stored[stream].append(new)
+        self.arrived += 1
+        if self.timed(stream):
+            self.clocks[stream] = max(self.clocks[stream], self.time(stream, row))
+        return sorted(found)
+
+    def combinations(self, members: dict[str, Arrival]) -> Iterator[dict[str, Arrival]]:
+        """All ways to complete ``members`` by a stored row of each stream that is not there yet, valid pair by pair."""
+        missing = [name for name in self.windows if name not in members]
+        if not missing:
+            yield members
+            return
+        for one in self.stored[missing[0]]:
+            if all(self.valid(one, other) for other in members.values()):
+                yield from self.combinations({**members, missing[0]: one})
+
+    def valid(self, one: Arrival, other: Arrival) -> bool:
+        """Was the earlier of two rows of different streams in its window when the later one arrived?"""
+        earlier, later = (one, other) if one.place < other.place else (other, one)
+        window = self.windows[earlier.stream]
+        if window[0] == "unbounded":
+            return True
+        if window[0] == "rows":
+            return earlier.number >= later.counts[earlier.stream] - window[1]
+        time = self.time(earlier.stream, earlier.row)
+        if not self.timed(later.stream):  # "now" is the timed stream's own clock, as it stood then
+            return bool(time >= later.clocks[earlier.stream] - window[1])
+        later_time = self.time(later.stream, later.row)
+        later_window = self.windows[later.stream]
+        return bool(later_time - window[1] <= time <= later_time + later_window[1])
+
+    def timed(self, stream: str) -> bool:
+        return bool(self.windows[stream][0] == "range")
+
+    def time(self, stream: str, row: Row) -> Any:
+        return row[self.windows[stream][2]]
+
+    def watermark(self) -> float:
+        """The smallest over the timed streams of (largest time seen - lateness)."""
+        return min(
+            (self.clocks[name] - window[3] for name, window in self.windows.items() if self.timed(name)),
+            default=-math.inf,
+        )
+
+
+def run_multiway(
+    pushes: Iterable[Sequence[Event]],
+    condition: MultiwayPredicate,
+    windows: Mapping[str, Window],
+    rule: type[MultiwayOracle] = MultiwayOracle,
+) -> MultiwayOutcome:
+    """Join ``pushes``, each a list of events in arrival order."""
+    oracle = rule(condition, windows)
+    outcome = MultiwayOutcome([], [])
+    for push in pushes:
+        steps = [oracle.arrive(stream, row) for stream, row in push]
+        outcome.combinations.append(sorted(one for step in steps for one in step or ()))
+        outcome.late.append([event for event, step in zip(push, steps, strict=True) if step is None])
+    return outcome
+
+
+def under_all_names(rows: Iterable[Row], names: Sequence[str]) -> list[Event]:
+    """The events of a self-join: each row arrives under all names, in the order in which they are written."""
+    return [(name, row) for row in rows for name in names]

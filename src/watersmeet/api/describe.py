@@ -9,6 +9,7 @@ from watersmeet.api.options import JoinOptions
 from watersmeet.api.tally import Tally
 from watersmeet.join.binding import Schemas
 from watersmeet.join.core import JoinCore
+from watersmeet.join.orders import Orders
 from watersmeet.join.plan import Plan
 from watersmeet.streams.clock import BOTTOM
 
@@ -22,7 +23,7 @@ def describe(
     return {
         "options": options.to_json(),
         "flow": core.describe_flow(),
-        "plan": None if core.plan is None else _plan(core.plan),
+        "plan": _plan(core),
         "streams": {
             name: {
                 "window": core.windows[k].to_json(),
@@ -40,7 +41,38 @@ def describe(
     }
 
 
-def _plan(plan: Plan) -> dict[str, Any]:
+def _plan(core: JoinCore) -> dict[str, Any] | None:
+    if core.plan is None:
+        return None
+    return _orders(core, core.plan) if isinstance(core.plan, Orders) else _pair_plan(core.plan)
+
+
+def _orders(core: JoinCore, plan: Orders) -> dict[str, Any]:
+    """In which order each arriving stream probes the others, and by what."""
+    names, orders = core.streams, {}
+    for k, steps in enumerate(plan.steps):
+        there, described = [k], []
+        for step, expected in zip(steps, plan.fanouts[k], strict=True):
+            arrangement = plan.arrangements[step.stream][step.by]
+            measured = core.learnt.fanouts.get((frozenset(there), step.stream))
+            described.append(
+                {
+                    "stream": names[step.stream],
+                    "index": arrangement.text,
+                    "indexes": list(arrangement.kinds),
+                    "drivers": [link.band.text for link in step.drivers],
+                    "checks": [link.band.text for link in step.checks if link not in step.drivers],
+                    "residuals": [str(residual.expr) for residual in step.residuals],
+                    "expected": float(expected),
+                    "measured": None if measured is None else float(measured),
+                }
+            )
+            there.append(step.stream)
+        orders[names[k]] = described
+    return {"orders": orders, "filters": {name: str(expr) for name, expr in plan.condition.filters.items()}}
+
+
+def _pair_plan(plan: Plan) -> dict[str, Any]:
     """What drives the index, what is checked on candidates, and what is left of the condition."""
 
     def part(text: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from watersmeet.errors import listed
 from watersmeet.flow.order import Order
 from watersmeet.streams.window import window_from_json
 
@@ -14,12 +15,15 @@ TOTALS = ("results", "pushes", "seconds", "rows_per_second")
 def explain(facts: Mapping[str, Any]) -> str:
     """One line a fact, names first, so that a test or a person can find them."""
     options, streams = facts["options"], facts["streams"]
-    lines = [f"StreamJoin {options['how']} of {' and '.join(streams)}, {options['cores']} core(s)"]
+    lines = [f"StreamJoin {options['how']} of {listed(list(streams))}, {options['cores']} core(s)"]
     lines.append(f"  condition  {options['condition']}")
     if facts["flow"] is not None:
         lines += _flow_lines(facts["flow"])
     if facts["plan"] is None:
-        lines.append("  not bound yet: waiting for the first batch, and so the schema, of both streams")
+        every = "both" if len(streams) == 2 else "all"
+        lines.append(f"  not bound yet: waiting for the first batch, and so the schema, of {every} streams")
+    elif "orders" in facts["plan"]:
+        lines += _order_lines(facts["plan"])
     else:
         lines += _plan_lines(facts["plan"])
     lines += [_stream_line(name, stream) for name, stream in streams.items()]
@@ -66,6 +70,26 @@ def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
     lines += [f"  filter {name}   {text}" for name, text in plan["filters"].items()]
     if plan["residual"] is not None:
         lines.append(f"  residual   {plan['residual']}")
+    return lines
+
+
+def _order_lines(plan: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for name, steps in plan["orders"].items():
+        for place, step in enumerate(steps):
+            head = f"  order {name:<4}" if place == 0 else " " * 12
+            measured = "" if step["measured"] is None else f", {step['measured']:.3g} measured"
+            by = " and ".join(step["drivers"]) or "nothing: a product, every row is a candidate"
+            lines.append(
+                f"{head} -> {step['stream']} by {by}   (about {step['expected']:.3g} for each{measured})"
+            )
+            lines += [f"{' ' * 15} check {text}" for text in [*step["checks"], *step["residuals"]]]
+    products = {step["stream"] for steps in plan["orders"].values() for step in steps if not step["drivers"]}
+    if products:
+        lines.append(
+            f"  warning    no comparison leads to {listed(sorted(products))}: results grow with the product of the windows"
+        )
+    lines += [f"  filter {name}   {text}" for name, text in plan["filters"].items()]
     return lines
 
 

@@ -1,6 +1,6 @@
 """The options of a join as one frozen value, checked when it is made."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from watersmeet.errors import OptionError
 from watersmeet.flow.catalog import flow_model
 from watersmeet.flow.options import FlowModel, FlowOptions
+from watersmeet.join.orders import checked_orders
 from watersmeet.join.outer import How, join_type
 from watersmeet.join.plan import INDEXES
 
@@ -39,6 +40,7 @@ class JoinOptions(FlowOptions):
     target_rate: float | None = None
     target_latency: float | None = None
     collect: str | float | None = None
+    probe_order: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.condition, str):
@@ -73,9 +75,37 @@ class JoinOptions(FlowOptions):
         """The flow that runs the join, with its options: the one that was asked for, or that the order needs."""
         return flow_model(self.flow, self)
 
+    def check_streams(self, streams: Sequence[str]) -> None:
+        """Refuse what so many streams cannot have."""
+        given = len(streams)
+        if given == 2:
+            if self.probe_order is not None:
+                raise OptionError(
+                    f"probe_order= must have three streams or more; got {' and '.join(map(repr, streams))}"
+                )
+            return
+        if self.kind.name != "inner":
+            raise OptionError(
+                f"how={self.how!r} must have two streams; got {given}; chain two-way joins: push what one gives to the next, whose "
+                "window has lateness= of at least the first one's Range duration plus its lateness, as rows without a partner come that much later"
+            )
+        if self.result == "ranges":
+            raise OptionError(
+                f"result='ranges' must have two streams; got {given}; use result='pairs' or 'count'"
+            )
+        if self.model is not None:
+            asked = f"flow={self.model.name!r}" if self.order == "none" else f"order={self.order!r}"
+            raise OptionError(
+                f"{asked} must have two streams; got {given}; leave it out, or chain two-way joins"
+            )
+        checked_orders(self.probe_order, streams)
+
     def to_json(self) -> dict[str, Any]:
         """As a saved state has it."""
-        return asdict(self)
+        data = asdict(self)
+        if self.probe_order is None:  # two streams have none
+            del data["probe_order"]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "JoinOptions":

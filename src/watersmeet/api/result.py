@@ -41,7 +41,7 @@ class Gatherer:
         self.latest = latest
 
     def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
-        """The select list's columns for the pairs with these (left, right) arrival numbers."""
+        """The select list's columns for the results with these arrival numbers."""
         select = self.select
         latest = None if self.latest is None else self.latest.gatherer
         if select is None and latest is not None and latest.select is not None:
@@ -117,8 +117,12 @@ class Result:
         except ResultError as error:
             return str(error)
 
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Arrival numbers of the rows of each result, by stream; -1 where a row has no partner. ``pairs()`` is the same."""
+        return self.pairs()
+
     def pairs(self) -> dict[str, np.ndarray]:
-        """Arrival numbers of the rows of each pair, by stream; -1 where a row has no partner."""
+        """Arrival numbers of the rows of each pair, by stream; -1 where a row has no partner. ``numbers()`` is the same."""
         if self._gatherer.mode == "count":
             raise ResultError(
                 "pairs must be kept to be listed; got result='count', which only counts them; "

@@ -23,7 +23,7 @@ from watersmeet.api.state import (
     write_state,
 )
 from watersmeet.api.tally import Tally
-from watersmeet.errors import DataError, OptionError, SchemaError, StateError
+from watersmeet.errors import DataError, OptionError, SchemaError, StateError, listed
 from watersmeet.flow.catalog import spelled_out
 from watersmeet.flow.collecting import CollectingCore
 from watersmeet.flow.driver import FlowCore
@@ -31,19 +31,18 @@ from watersmeet.flow.options import FlowModel
 from watersmeet.flow.stream import leaving
 from watersmeet.join.binding import Known, Schemas, Texts
 from watersmeet.join.core import JoinCore, Outcome
+from watersmeet.join.orders import checked_orders
 from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.batch import Reader, retyped
 from watersmeet.streams.clock import refuse_time
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window, named_windows, window_from_json
 
-NOTHING: Schemas = (None, None)  # of both streams
 FINISH = "finish()"
-_TURNS = ((0, 1), (1, 0))  # who comes first
 
 
 class StreamJoin:
-    """A join of two live streams within sliding windows, on any condition.
+    """A join of live streams, two to 32, within sliding windows, on any condition.
 
     >>> import numpy as np
     >>> join = StreamJoin("r.x BETWEEN s.a - 1 AND s.a + 1", r=Rows(1000), s=Rows(1000))
@@ -60,13 +59,13 @@ class StreamJoin:
     - ``how``: "inner" (default), "left", "right", "full"; "semi" and "anti" of the first stream; "right_semi" and "right_anti" of
       the second. A row without a partner comes out once, when it can no longer find one.
     - ``select``: a SQL select list over the streams' names, such as "r.x, s.a + 1 AS next". Default "*": all columns; those that
-      both streams have get the stream's name in front.
+      more than one stream has get the stream's name in front.
     - ``index``: "auto" (default: picked for each sub-window), "scan", "hash", "bi_sort", "rap_table", "wib_tree" or "grid".
     - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
     - ``result``: what a result keeps: "pairs" (default), "ranges" (one record for all the neighbouring matches of a row, so the cost
       does not grow with them) or "count" (only how many).
     - ``schemas``: ``{"r": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it. With the
-      schemas of both streams a condition that does not fit them is refused at once.
+      schemas of all streams a condition that does not fit them is refused at once.
     - ``subwindow``: rows in a sub-window, at least 1. Default None: worked out from the windows and the batches.
 
     How rows reach the cores and how results leave (docs/flows.md):
@@ -109,6 +108,7 @@ class StreamJoin:
         target_rate: float | None = None,
         target_latency: float | None = None,
         collect: str | float | None = None,
+        probe_order: Mapping[str, Sequence[str]] | None = None,
         **streams: Window,
     ) -> None:
         named = named_windows(windows, streams, OPTIONS)
@@ -123,6 +123,7 @@ class StreamJoin:
             index=index,
             result=result,
             subwindow=subwindow,
+            probe_order=probe_order,
             **spelled_out(flow, flow_options),
         )
         self._set_up(named, options)
@@ -132,11 +133,17 @@ class StreamJoin:
     def _set_up(self, windows: Mapping[str, Window], options: JoinOptions) -> None:
         self.windows, self.options = dict(windows), options
         self.streams = tuple(windows)
+        options.check_streams(self.streams)
+        self._nothing: Schemas = (None,) * len(self.streams)
+        # Who comes when: of a push of one stream, or of two in all, by the first one.
+        self._turns = tuple(
+            (k, *(j for j in range(len(self.streams)) if j != k)) for k in range(len(self.streams))
+        )
         self._places = {name: k for k, name in enumerate(self.streams)}
         self._texts = Texts(self.windows, options.condition, options.select, options.kind)
         self._latest = Latest()
         self._core = self._new_core()
-        self._know(self._texts.bind(NOTHING))
+        self._know(self._texts.bind(self._nothing))
         # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
         self._lock = threading.RLock()
         self._inside = (
@@ -147,7 +154,7 @@ class StreamJoin:
         # Who only looks must not wait for a producer that waits for room: in a flow it is enough that nothing is being written down.
         self._looking = self._core.lock if isinstance(self._core, FlowCore) else self._lock
         # Two tallies, each with one writer: what pushes gave, and what left through results().
-        self._pushed, self._taken = Tally(), Tally()
+        self._pushed, self._taken = Tally([0] * len(self.streams)), Tally([0] * len(self.streams))
         self._finished = self._closed = False
 
     def _new_core(self) -> JoinCore:
@@ -156,7 +163,8 @@ class StreamJoin:
         if options.model is not None:
             kind = FlowCore if options.model.collect is None else CollectingCore
             return kind(self.streams, windows, how, index, mode, options.model, size)
-        return JoinCore(self.streams, windows, how, index, mode, options.cores, size)
+        orders = checked_orders(options.probe_order, self.streams)
+        return JoinCore(self.streams, windows, how, index, mode, options.cores, size, orders)
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
@@ -187,7 +195,7 @@ class StreamJoin:
         # Before it is this push's turn: reading runs code of the user's, which may take its time, or ask this join.
         readers = self._readers
         given: list[int] = []
-        arrows: list[pa.RecordBatch | None] = [None, None]
+        arrows: list[pa.RecordBatch | None] = [None] * len(readers)
         for name, data in batches.items():
             k = self._place(name)
             batch = readers[k].read(data)
@@ -248,7 +256,7 @@ class StreamJoin:
                 None if batch is None or batch.schema == self._known.schemas[k] else batch.schema
                 for k, batch in enumerate(arrows)
             )
-            if fresh != NOTHING:
+            if fresh != self._nothing:
                 return self._first_push(arrows, fresh, order, given, started)
         return self._push(arrows, order, given, started)
 
@@ -304,7 +312,7 @@ class StreamJoin:
         if changed != known:
             self._go_back(changed, numbers, rows, waiting)
         rest = tuple(None if new == now else new for new, now in zip(fresh, self._known.schemas, strict=True))
-        if rest != NOTHING:
+        if rest != self._nothing:
             with self._still():
                 self._adopt(rest)
 
@@ -319,7 +327,7 @@ class StreamJoin:
         core = self._core
         with self._still():
             core.begin()
-            self._know(self._texts.bind(NOTHING))
+            self._know(self._texts.bind(self._nothing))
             self._adopt(schemas)
             restore(core, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
             if isinstance(core, CollectingCore) and waiting is not None:
@@ -351,38 +359,41 @@ class StreamJoin:
     ) -> Result:
         if not self._known.complete:
             arrows = [None if self._lacks_time(k, batch) else batch for k, batch in enumerate(arrows)]
-        unordered = order is None or (isinstance(order, str) and arrows == [None, None])
+        unordered = order is None or (isinstance(order, str) and all(batch is None for batch in arrows))
         sequence = None if unordered else self._sequence(order, arrows)
-        outcome = self._core.arrive(arrows, sequence, _TURNS[given[0]] if given else _TURNS[0])
+        turns = self._turns[given[0] if given else 0]
+        if len(given) > 2 or (len(given) == 2 and len(turns) > 2):
+            turns = (*given, *(k for k in turns if k not in given))
+        outcome = self._core.arrive(arrows, sequence, turns)
         return self._give(outcome, 1, started)
 
     def _give(self, outcome: Outcome, pushes: int, started: float) -> Result:
         """Where a push begins to count: all that can fail comes before ``commit``; what follows it only adds numbers."""
         result, tally = self._result(outcome), self._pushed
-        late = self._late_in(result) if result.late else (0, 0)
+        late = self._late_in(result) if result.late else None
         now = time.perf_counter()
         self._core.commit()
         tally.pushes += pushes
         tally.results += result.count
         tally.seconds += now - started
-        tally.late = tally.late[0] + late[0], tally.late[1] + late[1]
+        if late is not None:
+            tally.add_late(late)
         return result
 
-    def _late_in(self, result: Result) -> tuple[int, int]:
-        left, right = (result.late[name].num_rows if name in result.late else 0 for name in self.streams)
-        return left, right
+    def _late_in(self, result: Result) -> list[int]:
+        return [result.late[name].num_rows if name in result.late else 0 for name in self.streams]
 
     def _place(self, name: str, call: str = "push()") -> int:
         place = self._places.get(name)
         if place is None:
             raise OptionError(
-                f"{call} takes the streams {self.streams[0]!r} and {self.streams[1]!r}; got {name!r}"
+                f"{call} takes the streams {listed([repr(stream) for stream in self.streams])}; got {name!r}"
             )
         return place
 
     def _sequence(self, order: Any, arrows: Sequence[pa.RecordBatch | None]) -> np.ndarray:
         sizes = [0 if batch is None else batch.num_rows for batch in arrows]
-        codes: list[np.ndarray | None] = [None, None]
+        codes: list[np.ndarray | None] = [None] * len(sizes)
         if isinstance(order, str):
             codes = list(order_codes(order, self.streams, self._known.schemas, arrows))
         return interleaving(order, self.streams, sizes, codes)
@@ -405,7 +416,7 @@ class StreamJoin:
         return self._in_turn("advance()", self._advance, times, started)
 
     def _advance(self, times: Mapping[str, Any], started: float) -> Result:
-        codes: list[int | None] = [None, None]
+        codes: list[int | None] = [None] * len(self.streams)
         for name, value in times.items():
             k = self._place(name, "advance()")
             codes[k] = self._time_code(k, name, value)
@@ -423,7 +434,8 @@ class StreamJoin:
         if known.condition is None or axis is None or schema is None:
             unknown = [name for name, one in zip(self.streams, known.usable, strict=True) if one is None]
             raise StateError(
-                f"advance() needs the schemas of both streams; that of {' and '.join(map(repr, unknown))} is not known yet; give "
+                f"advance() needs the schemas of {'both' if len(self.streams) == 2 else 'all'} streams; that of "
+                f"{' and '.join(map(repr, unknown))} is not known yet; give "
                 "schemas= when the join is made, or push a batch first"
             )
         field = schema.field(window.time)
@@ -473,9 +485,9 @@ class StreamJoin:
 
     def _take(self, outcome: Outcome) -> Result:
         result, taken = self._result(outcome), self._taken
-        left, right = self._late_in(result)
+        late = self._late_in(result)
         taken.results += result.count
-        taken.late = taken.late[0] + left, taken.late[1] + right
+        taken.add_late(late)
         return result
 
     def close(self) -> None:
@@ -521,7 +533,7 @@ class StreamJoin:
         self._latest.gatherer = self._gatherer
 
     def _adopt(self, fresh: Schemas) -> None:
-        """Take on schemas that were not known before; with both known, the core can join."""
+        """Take on schemas that were not known before; with all known, the core can join."""
         before = self._known.schemas
         known = self._texts.bind(
             tuple(new if new is not None else old for new, old in zip(fresh, before, strict=True))
@@ -624,7 +636,7 @@ class StreamJoin:
             join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
         )
         late, results, pushes, seconds, join._finished = header["counters"]
-        join._pushed = Tally((late[0], late[1]), results, pushes, seconds)
+        join._pushed = Tally(list(late), results, pushes, seconds)
         return join
 
 

@@ -1,5 +1,6 @@
 """What a join has done so far, in numbers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -7,13 +8,16 @@ from dataclasses import dataclass
 class Tally:
     """Rows refused as late by stream, results given, pushes, and the seconds that they took. Has one writer."""
 
-    late: tuple[int, int] = (0, 0)
+    late: list[int]
     results: int = 0
     pushes: int = 0
     seconds: float = 0.0
 
+    def add_late(self, late: Sequence[int]) -> None:
+        self.late = [one + two for one, two in zip(self.late, late, strict=True)]
+
     def plus(self, other: "Tally") -> "Tally":
         """What both have counted."""
-        late = self.late[0] + other.late[0], self.late[1] + other.late[1]
+        late = [one + two for one, two in zip(self.late, other.late, strict=True)]
         pushes, seconds = self.pushes + other.pushes, self.seconds + other.seconds
         return Tally(late, self.results + other.results, pushes, seconds)

@@ -21,7 +21,7 @@ from watersmeet.flow.message import Found, Mark
 from watersmeet.flow.order import Order
 from watersmeet.flow.simulate import Costs, Meter, Simulation, TimedWork
 from watersmeet.flow.work import Work
-from watersmeet.join.access import Access, Sizing
+from watersmeet.join.access import PairAccess, Sizing
 from watersmeet.join.prepare import read_columns
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import BOTTOM
@@ -141,19 +141,15 @@ def prepared(
 
 
 def _work(core: FlowCore, cores: int, meter: Meter | None) -> Work:
-    assert core.plan is not None
-    access, sizing = (
-        Access(core.plan, core.habits, False, False, None),
-        Sizing(core.windows, core.habits, None, cores),
-    )
+    access = PairAccess(core.pair_plan, core.streams, core.habits, False, False, None)
+    sizing = Sizing(core.windows, core.habits, None, cores)
     shared = (access, sizing, (False, False))
     return Work(*shared, time.perf_counter) if meter is None else TimedWork(*shared, meter.read, meter)
 
 
 def _share(core: FlowCore, side: int, batch: pa.RecordBatch, first: int, validity: Validity) -> Bounded:
-    assert core.plan is not None
-    columns = read_columns(core.plan, STREAMS[side], batch, first, None)
-    return Bounded(core.plan, STREAMS[side], side, columns, validity)
+    columns = read_columns(core.pair_plan, STREAMS[side], batch, first, None)
+    return Bounded(core.pair_plan, STREAMS[side], side, columns, validity)
 
 
 def _borders(cores: int, held: int) -> list[list[int]]:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,16 @@ FILL_BATCH = 131_072
 MOST_ROWS_AHEAD = 1 << 21  # rows made ahead of the clock at a time
 MOST_PUSHES_AHEAD = 8192
 CHECKED_ROWS = 8  # one row alone would seldom tell a wrong count
+
+
+class Feeding(Protocol):
+    """What hands out pushes and knows how many results the newest one has: ``Feed``, ``MultiwayFeed``."""
+
+    def pushes(self, batch: int, count: int, streams: tuple[str, ...] = ...) -> list[Push]:
+        """The next ``count`` pushes."""
+
+    def expected(self, push: Push) -> int:
+        """Results of the newest push, recounted."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +91,9 @@ def fill(engine: Engine, feed: Feed, streams: tuple[str, ...] = STREAMS) -> None
             engine.store(push)
 
 
-def run(joiner: Joiner, feed: Feed, batch: int, budget: Budget, streams: tuple[str, ...] = STREAMS) -> Timing:
+def run(
+    joiner: Joiner, feed: Feeding, batch: int, budget: Budget, streams: tuple[str, ...] = STREAMS
+) -> Timing:
     """Warm up, then time pushes of ``batch`` rows a stream (for batch 1: one row in all, alternating)."""
     estimate = _warm_up(joiner, feed, batch, budget.warm_up, streams)
     rows = results = used = pushes = 0
@@ -96,12 +108,12 @@ def run(joiner: Joiner, feed: Feed, batch: int, budget: Budget, streams: tuple[s
     return Timing(rows, results, np.concatenate(latencies))
 
 
-def check(joiner: Joiner, feed: Feed, batch: int, streams: tuple[str, ...] = STREAMS) -> bool:
+def check(joiner: Joiner, feed: Feeding, batch: int, streams: tuple[str, ...] = STREAMS) -> bool:
     """Push once more (single rows: several times); do the numbers of results equal a recount by NumPy?"""
     return all(_agrees(joiner, feed, batch, streams) for _ in range(CHECKED_ROWS if batch == 1 else 1))
 
 
-def _agrees(joiner: Joiner, feed: Feed, batch: int, streams: tuple[str, ...]) -> bool:
+def _agrees(joiner: Joiner, feed: Feeding, batch: int, streams: tuple[str, ...]) -> bool:
     found = 0
     for push in _pushes(feed, batch, 1, streams):
         found = joiner.push(push)
@@ -148,8 +160,8 @@ def isolated(
     return dict(json.loads(lines[-1]))
 
 
-def _pushes(feed: Feed, batch: int, count: int, streams: tuple[str, ...]) -> list[Push]:
-    if batch == 1 and streams == STREAMS:
+def _pushes(feed: Feeding, batch: int, count: int, streams: tuple[str, ...]) -> list[Push]:
+    if batch == 1 and isinstance(feed, Feed) and streams == STREAMS:
         return feed.single_rows(count)
     return feed.pushes(batch, count, streams)
 
@@ -158,7 +170,7 @@ def _most_ahead(batch: int) -> int:
     return max(1, min(MOST_PUSHES_AHEAD, MOST_ROWS_AHEAD // batch))
 
 
-def _warm_up(joiner: Joiner, feed: Feed, batch: int, seconds: float, streams: tuple[str, ...]) -> float:
+def _warm_up(joiner: Joiner, feed: Feeding, batch: int, seconds: float, streams: tuple[str, ...]) -> float:
     """Push until ``seconds`` are used; return the mean nanoseconds of the later half, without compilation."""
     used, count, spent = 0.0, 1, np.zeros(1)
     while used < seconds * 1e9:

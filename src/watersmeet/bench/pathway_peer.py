@@ -25,11 +25,11 @@ def main() -> None:
     logging.disable(logging.INFO)
     rows, batch = int(sys.argv[1]), int(sys.argv[2])
     work, small = workload("band-1", rows), min(batch, rows // 4)
-    _seconds(work, 256, 128, _discard)  # start-up
-    spent = _slope(work, small, rows, batch, _discard)
+    _seconds(work, 256, 128, discard)  # start-up
+    spent = _slope(work, small, rows, batch, discard)
     ingest = _slope(work, small, rows, batch, None)
     counts: list[int] = []
-    _seconds(work, small, batch, lambda pairs: _count(pairs, counts))
+    _seconds(work, small, batch, lambda pairs: count_rows(pairs, counts))
     print(
         json.dumps(
             {
@@ -72,13 +72,15 @@ def _table(pw: Any, work: Workload, stream: str, rows: int, batch: int) -> Any:
     return pw.debug.table_from_pandas(frame)
 
 
-def _discard(pairs: Any) -> None:
+def discard(pairs: Any) -> None:
+    """To the null sink."""
     import pathway as pw
 
     pw.io.null.write(pairs)
 
 
-def _count(pairs: Any, counts: list[int]) -> None:
+def count_rows(pairs: Any, counts: list[int]) -> None:
+    """The number of rows, each time it changes."""
     import pathway as pw
 
     def on_change(key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:

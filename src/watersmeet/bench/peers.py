@@ -7,6 +7,7 @@ frame up to date is part of its push.
 """
 
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -53,7 +54,7 @@ class Engine:
         self.join.push(**batches)
 
 
-class _Window:
+class SlidingTable:
     """The last ``size`` rows of one stream: keys and arrival numbers, as an Arrow table."""
 
     def __init__(self, size: int, keys: list[str]) -> None:
@@ -80,7 +81,7 @@ class _BatchPeer:
 
     def __init__(self, work: Workload) -> None:
         self._work = work
-        self._windows = {stream: _Window(work.window, work.keys(stream)) for stream in STREAMS}
+        self._windows = {stream: SlidingTable(work.window, work.keys(stream)) for stream in STREAMS}
 
     def fill(self, held: dict[str, pa.Table]) -> None:
         """Start with these windows, without joining."""
@@ -110,20 +111,31 @@ class DuckDB(_BatchPeer):
 
     def __init__(self, work: Workload, cores: int = 1, give_up: float = 30.0) -> None:
         super().__init__(work)
-        duckdb = _import("duckdb")
+        self._database = Database(cores, give_up)
+
+    def _join(self, stream: str, probes: pa.Table, stored: pa.Table) -> int:
+        r, s = (probes, stored) if stream == "r" else (stored, probes)
+        query = f"SELECT r.id AS r, s.id AS s FROM r JOIN s ON {self._work.condition}"
+        return self._database.rows(query, {"r": r, "s": s})
+
+
+class Database:
+    """DuckDB, asked over Arrow tables; a query that takes longer than ``give_up`` seconds is interrupted."""
+
+    def __init__(self, cores: int, give_up: float) -> None:
+        duckdb = peer_module("duckdb")
         self._connection = duckdb.connect()
         self._connection.execute(f"SET threads = {cores}")
         self._interrupted: type[Exception] = duckdb.InterruptException
         self._give_up = give_up
 
-    def _join(self, stream: str, probes: pa.Table, stored: pa.Table) -> int:
-        r, s = (probes, stored) if stream == "r" else (stored, probes)
-        self._connection.register("r", r)
-        self._connection.register("s", s)
+    def rows(self, query: str, tables: Mapping[str, pa.Table]) -> int:
+        """How many rows the query gives; they are made, as an Arrow table."""
+        for name, table in tables.items():
+            self._connection.register(name, table)
         alarm = threading.Timer(self._give_up, self._connection.interrupt)
         alarm.start()
         try:
-            query = f"SELECT r.id AS r, s.id AS s FROM r JOIN s ON {self._work.condition}"
             return int(self._connection.sql(query).to_arrow_table().num_rows)
         except self._interrupted as error:
             raise TimeoutError(f"DuckDB: one batch took more than {self._give_up:.0f} s; given up") from error
@@ -139,7 +151,7 @@ class Polars(_BatchPeer):
     def __init__(self, work: Workload, cores: int = 1) -> None:
         # Polars uses all cores, or POLARS_MAX_THREADS, which it reads once, when it is imported.
         super().__init__(work)
-        self._pl: Any = _import("polars")
+        self._pl: Any = peer_module("polars")
 
     def _join(self, stream: str, probes: pa.Table, stored: pa.Table) -> int:
         pl = self._pl
@@ -170,7 +182,8 @@ class Polars(_BatchPeer):
         return found
 
 
-def _import(name: str) -> Any:
+def peer_module(name: str) -> Any:
+    """A peer's package; a clear error where it is not installed."""
     import importlib
 
     need("the benchmark's peers", name, "bench")

@@ -27,6 +27,12 @@ def _prepare(json: Path | None, plots: Path | None) -> None:
         folder(plots)
 
 
+def _warn_of_missing_peers() -> None:
+    missing = [name for name in ("duckdb", "polars", "pathway") if find_spec(name) is None]
+    if missing:
+        warn(f"without {', '.join(missing)} there is less to compare with; do: {install_command('bench')}")
+
+
 @bench.command("engine")
 def bench_engine(
     quick: Annotated[
@@ -38,9 +44,7 @@ def bench_engine(
 ) -> None:
     """Every index, window and batch, beside DuckDB, Polars, Pathway, the scan and the packed sort."""
     _prepare(json, plots)
-    missing = [name for name in ("duckdb", "polars", "pathway") if find_spec(name) is None]
-    if missing:
-        warn(f"without {', '.join(missing)} there is less to compare with; do: {install_command('bench')}")
+    _warn_of_missing_peers()
     from watersmeet.bench.engine import bench_engine as measure
 
     if not measure(quick=quick, cores=cores, json=json, plots=plots):
@@ -59,6 +63,24 @@ def bench_flows(
     """Every flow, the papers' figures, and simulated cores beside the real ones and the model."""
     _prepare(json, plots)
     from watersmeet.bench.flows import bench_flows as measure
+
+    if not measure(quick=quick, cores=cores, json=json, plots=plots):
+        raise typer.Exit(1)
+
+
+@bench.command("multiway")
+def bench_multiway(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="About three minutes instead of about fifteen.")
+    ] = False,
+    json: Json = None,
+    plots: Plots = None,
+    cores: Annotated[int, typer.Option(min=1, help="Threads of ours and of the peers.")] = CORES,
+) -> None:
+    """Joins of 2 to 10 streams: the thesis's workloads, beside chains of two-way joins, DuckDB, Polars and Pathway."""
+    _prepare(json, plots)
+    _warn_of_missing_peers()
+    from watersmeet.bench.multiway import bench_multiway as measure
 
     if not measure(quick=quick, cores=cores, json=json, plots=plots):
         raise typer.Exit(1)

@@ -30,10 +30,11 @@ from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.flow.threads import CLOSED, Threads
 from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
-from watersmeet.join.access import Sizing
+from watersmeet.join.access import PairAccess, Sizing
 from watersmeet.join.core import Outcome, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.outer import How
+from watersmeet.join.plan import Plan
 from watersmeet.join.prepare import read_columns
 from watersmeet.streams.arrival import Admission, Validity
 from watersmeet.streams.window import Window
@@ -94,6 +95,12 @@ class FlowCore(Ledger):
         super().make_plan(shares)
         self._simple = False
 
+    @property
+    def pair_plan(self) -> Plan:
+        """Flows have two streams."""
+        assert isinstance(self.plan, Plan)
+        return self.plan
+
     def rebuild(self) -> None:
         """The plan has changed: new cores."""
         self.stop()
@@ -109,8 +116,7 @@ class FlowCore(Ledger):
             self.flow, self.runner = flow, runner
 
     def _build(self) -> Flow:
-        assert self.plan is not None
-        assert self.access is not None
+        assert isinstance(self.access, PairAccess)
         sizing = Sizing(self.windows, self.habits, self.size, self.cores)
         work = Work(self.access, sizing, self.arrivals.timed, time.perf_counter)
         flow = make_flow(work, self.options)
@@ -120,9 +126,9 @@ class FlowCore(Ledger):
             for sub in self.chains[k].subwindows:
                 batch = self._payload(k).rows_between(sub.base, sub.end)
                 times = None if sub.times is None else sub.times[: sub.count]
-                columns = read_columns(self.plan, self.streams[k], batch, sub.base, times)
+                columns = read_columns(self.pair_plan, self.streams[k], batch, sub.base, times)
                 seen = _MET if self.sights is None else self.sights[k].between(sub.base, sub.end)
-                share = Bounded(self.plan, self.streams[k], k, columns, seen)
+                share = Bounded(self.pair_plan, self.streams[k], k, columns, seen)
                 for start, stop in self._pieces(k, sub.base, sub.count):
                     flow.place(share.part(start, stop, 0))
         return flow
@@ -338,9 +344,8 @@ class FlowCore(Ledger):
         return [None, None], self.arrivals.nobody(self.arrivals.moved(latest))
 
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
-        assert self.plan is not None
-        columns = read_columns(self.plan, self.streams[k], mine.batch, mine.first, mine.arrived.times)
-        self._shares_of[k] = Bounded(self.plan, self.streams[k], k, columns, mine.arrived.of(1 - k))
+        columns = read_columns(self.pair_plan, self.streams[k], mine.batch, mine.first, mine.arrived.times)
+        self._shares_of[k] = Bounded(self.pair_plan, self.streams[k], k, columns, mine.arrived.of(1 - k))
 
     def _replan(self) -> None:
         """The same as in any core, but only while nothing is on its way."""

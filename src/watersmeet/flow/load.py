@@ -76,13 +76,15 @@ class Bounded:
 
     def part(self, start: int, stop: int, sequence: int | np.ndarray) -> Part:
         """The rows [start, stop)."""
-        checks = [[(lo[start:stop], hi[start:stop]) for lo, hi in check] for check in self.checks]
+        checks: list[Check | None] = [
+            [(lo[start:stop], hi[start:stop]) for lo, hi in check] for check in self.checks
+        ]
         if stop - start == 1:
             block = self._one(start)
         else:
             block = cut_block(self.columns, start, stop)
         bounds = self._bounds(block.keys, start, stop)
-        probe = Encounter(block.first, bounds, checks, self.validity.part(start, stop), block.times)
+        probe = Encounter(block.first, bounds, checks, self.validity.part(start, stop), 0, block.times)
         return Part(self.side, block, probe, sequence)
 
     def _bounds(self, keys: Keys, start: int, stop: int) -> list[Bounds]:

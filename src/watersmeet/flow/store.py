@@ -146,9 +146,10 @@ class Sliding(Held):
         since, until = validity.arrival_lo, validity.arrival_hi
         codes, code_lo, code_hi = self.arrivals, BOTTOM, TOP
         if probe.checks:
-            if len(probe.checks[0]) != 1:
+            (check,) = probe.checks
+            if check is None or len(check) != 1:
                 return False
-            codes, (lows, highs) = self.codes[0], probe.checks[0][0]
+            codes, (lows, highs) = self.codes[0], check[0]
             code_lo, code_hi = lows[0], highs[0]
         since = since if isinstance(since, int) else since[0]
         until = until if isinstance(until, int) else until[0]

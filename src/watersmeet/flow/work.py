@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from watersmeet.index.base import PairBuffer
-from watersmeet.join.access import Access, Sizing
+from watersmeet.join.access import PairAccess, Sizing
 from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.plan import Plan
@@ -15,7 +15,7 @@ from watersmeet.streams.window import Window
 class Work:
     """One plan, and the number of cores that share it. A new plan means new cores."""
 
-    access: Access
+    access: PairAccess
     sizing: Sizing
     timed: tuple[bool, ...]
     clock: Callable[[], float]

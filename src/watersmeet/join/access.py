@@ -1,20 +1,36 @@
-"""How the rows of a join are kept and found: for how many rows a sub-window is made, which index it gets, how it is probed.
+"""How the rows of a join are kept and found: for how many rows a sub-window is made, which indexes it gets, how it is probed.
 
-Made anew with the plan. Read by many threads, changed by none.
+Made anew with the plan: ``PairAccess`` for two streams, ``StepAccess`` for more. Read by many threads, changed by none.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
 
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
-from watersmeet.join.chain import Probe, SubWindow
+from watersmeet.join.chain import Block, Probe, SubWindow
+from watersmeet.join.learning import Seen
 from watersmeet.join.matches import Matches
+from watersmeet.join.orders import Orders
 from watersmeet.join.outer import How
 from watersmeet.join.plan import Plan
+from watersmeet.join.pool import Task
+from watersmeet.join.prepare import make_probe, prepare_block, prepare_for_steps
 from watersmeet.join.probing import PairResidual, find_pairs, find_ranges
+from watersmeet.join.steps import Walk
+from watersmeet.streams.arrival import Sees
 from watersmeet.streams.payload import Payload
 from watersmeet.streams.window import Window
+
+PARALLEL = 2048  # rows from which on threads are worth waking
+
+Segments = Sequence[Sequence[SubWindow]]  # by stream
+Part = tuple[Block, Sees]  # rows that probe, and what they may see
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +51,41 @@ class Sizing:
         return subwindow_size(share, stored, self.habits[stream])
 
 
+class Access(Protocol):
+    """What a join core asks."""
+
+    def checked(self, k: int) -> int:
+        """How many columns of codes a sub-window of stream k keeps."""
+
+    def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
+        """Rows of stream k, ready to be stored and to probe."""
+
+    def indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
+        """For a sub-window of stream k of so many rows, after another."""
+
+    def probes(self, k: int, part: Part, segments: Segments, cores: int, matches: Matches) -> list[Task]:
+        """The tasks that look for partners of stream k's rows."""
+
+    def seen(self) -> list[Seen]:
+        """What steps have made of partial results since this was last asked."""
+
+
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Which index a sub-window gets, and how it is probed."""
+class PairAccess:
+    """Two streams: the rows of one probe the sub-windows of the other."""
 
     plan: Plan
+    streams: Sequence[str]
     habits: Sequence[Habits]
     ranges: bool  # results as ranges over sorted runs, or as their total length
     count_only: bool
     residual: PairResidual | None
+
+    def checked(self, k: int) -> int:
+        return len(self.plan.checks)
+
+    def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
+        return prepare_block(self.plan, self.streams[k], batch, first, times)
 
     def kind(self, stream: int, capacity: int) -> str:
         """The kind of index for a sub-window of so many rows."""
@@ -51,6 +93,25 @@ class Access:
 
     def index(self, stream: int, capacity: int, predecessor: Index | None) -> Index:
         return make_index(self.kind(stream, capacity), capacity, predecessor)
+
+    def indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
+        return (self.index(k, capacity, None if previous is None else previous.index),)
+
+    def probes(self, k: int, part: Part, segments: Segments, cores: int, matches: Matches) -> list[Task]:
+        block, sees = part
+        validity = sees[1 - k]
+        assert validity is not None
+        probe = make_probe(self.plan, self.streams[k], block, validity)
+        shares = probe.split(cores if probe.rows >= PARALLEL else 1)
+        subwindows = [sub for sub in segments[1 - k] if sub.overlaps(validity)]
+        if self.ranges and subwindows and isinstance(validity.arrival_lo, int):
+            # Filtering its pairs one by one would cost more than taking the expired rows out of the oldest run.
+            pairs = probe.rows * self.habits[1 - k].matches
+            subwindows[0].trim(validity.arrival_lo, 0.0 if pairs > subwindows[0].count / 4 else 0.5)
+        return [partial(self.find, sub, share, k, matches) for sub in subwindows for share in shares]
+
+    def seen(self) -> list[Seen]:
+        return []
 
     def find(self, sub: SubWindow, probe: Probe, stream: int, out: Matches, buffer: PairBuffer) -> None:
         """All results of a stream's probe in one sub-window, in the form that was asked for."""
@@ -60,10 +121,55 @@ class Access:
             find_pairs(sub, probe, stream, self.residual, buffer, out)
 
 
-def make_access(
-    plan: Plan, habits: Sequence[Habits], payload: Sequence[Payload | None], mode: str, how: How
-) -> Access:
+@dataclass(frozen=True, slots=True)
+class StepAccess:
+    """Many streams: arriving rows probe the others one after the other."""
+
+    plan: Orders
+    habits: Sequence[Habits]
+    walks: Sequence[Walk]  # by arriving stream
+
+    def checked(self, k: int) -> int:
+        return len(self.plan.columns[k])
+
+    def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
+        return prepare_for_steps(self.plan, k, batch, first, times)
+
+    def indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
+        before = [None] * len(self.plan.arrangements[k]) if previous is None else previous.indexes
+        return [
+            make_index(choose(arrangement.kinds, self.habits[k], capacity), capacity, predecessor)
+            for arrangement, predecessor in zip(self.plan.arrangements[k], before, strict=True)
+        ]
+
+    def probes(self, k: int, part: Part, segments: Segments, cores: int, matches: Matches) -> list[Task]:
+        block, sees = part
+        assert block.usable is not None
+        rows, walk = block.usable.size, self.walks[k]
+        parts = cores if rows >= PARALLEL else 1
+        cuts = [slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
+        return [partial(walk.start, block, sees, cut, segments, matches) for cut in cuts]
+
+    def seen(self) -> list[Seen]:
+        found: list[Seen] = []
+        for k, walk in enumerate(self.walks):
+            steps = self.plan.steps[k]
+            made, walk.seen[:] = walk.seen[:], []
+            for place, rows, more in made:
+                there = frozenset((k, *(step.stream for step in steps[:place])))
+                found.append((there, steps[place].stream, rows, more))
+        return found
+
+
+def pair_access(
+    plan: Plan,
+    streams: Sequence[str],
+    habits: Sequence[Habits],
+    payload: Sequence[Payload | None],
+    mode: str,
+    how: How,
+) -> PairAccess:
     """``payload``: the stored rows by stream, in a list that stays."""
     ranges = mode != "pairs" and plan.ranges_suffice and how.name == "inner"
     residual = None if plan.condition.residual is None else PairResidual(plan.condition, payload)
-    return Access(plan, habits, ranges, mode == "count", residual)
+    return PairAccess(plan, streams, habits, ranges, mode == "count", residual)

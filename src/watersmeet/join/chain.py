@@ -5,7 +5,7 @@ touched again; an old one is dropped whole. So only the oldest and the newest su
 validity range: only there are candidates checked one by one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +26,11 @@ class Block:
 
     first: int  # arrival number of the first row
     count: int
-    keys: Keys  # of the driver; rows that can match nothing are left out
+    keys: Keys  # of the first index; rows that can match nothing are left out
     codes: list[np.ndarray]  # codes of the bands checked on candidates, in block order
     times: np.ndarray | None
+    others: tuple[Keys, ...] = ()  # of further indexes
+    usable: np.ndarray | None = None  # many streams: the rows that can match at all
 
 
 @dataclass(slots=True)
@@ -37,8 +39,9 @@ class Probe:
 
     first: int  # arrival number of the block's first row
     bounds: list[Bounds]  # on the driver's keys, by interval
-    checks: list[Check]  # by checked band
+    checks: list[Check | None]  # by column of codes; None: not compared
     validity: Validity
+    by: int = 0  # which index is asked
 
     @property
     def rows(self) -> int:
@@ -51,11 +54,11 @@ class Probe:
 
     def _share(self, i: int, parts: int) -> "Probe":
         bounds = [interval.share(i, parts) for interval in self.bounds]
-        return Probe(self.first, bounds, self.checks, self.validity)
+        return Probe(self.first, bounds, self.checks, self.validity, self.by)
 
 
 class SubWindow:
-    """A run of consecutive arrivals, and an index over it."""
+    """A run of consecutive arrivals, and an index over it, or several, one a driver."""
 
     __slots__ = (
         "base",
@@ -66,13 +69,22 @@ class SubWindow:
         "index",
         "max_time",
         "min_time",
+        "others",
         "times",
         "trimmed",
     )
 
-    def __init__(self, base: int, capacity: int, index: Index | None, checked: int, timed: bool) -> None:
+    def __init__(
+        self,
+        base: int,
+        capacity: int,
+        index: Index | None,
+        checked: int,
+        timed: bool,
+        others: Sequence[Index] = (),
+    ) -> None:
         self.base, self.capacity, self.count = base, capacity, 0
-        self.index = index
+        self.index, self.others = index, tuple(others)
         self.codes = [np.empty(capacity, np.int64) for _ in range(checked)]
         self.times = np.empty(capacity, np.int64) if timed else None
         self.min_time, self.max_time, self.in_order = TOP, BOTTOM, True
@@ -106,6 +118,8 @@ class SubWindow:
         start, end = self.count, self.count + block.count
         if self.index is not None and block.keys.size:
             self.index.insert(block.keys, start)
+        for index, keys in zip(self.others, block.others, strict=True):
+            index.insert(keys, start)
         for stored, codes in zip(self.codes, block.codes, strict=True):
             stored[start:end] = codes
         self.count = end
@@ -128,37 +142,47 @@ class SubWindow:
         )
 
     def seal(self) -> None:
-        if self.index is not None:
-            self.index.seal()
+        for index in self.indexes:
+            index.seal()
         if self.count < self.capacity:
             self.codes = [codes[: self.count].copy() for codes in self.codes]
             self.times = None if self.times is None else self.times[: self.count].copy()
             self.capacity = self.count
 
+    @property
+    def indexes(self) -> Sequence[Index]:
+        return () if self.index is None else (self.index, *self.others)
+
     def trim(self, arrival: int, share: float) -> None:
-        """Take the rows below ``arrival`` out of an index that can do so, if they are at least ``share`` of it. They stay as rows."""
+        """Take the rows below ``arrival`` out of an index that can do so, if they are at least ``share`` of it. They stay as rows.
+
+        One of several indexes is left as it is: not all may be able to.
+        """
         first = arrival - self.base
+        if self.others:
+            return
         if not 0 < first < self.count or first - self.trimmed < share * (self.count - self.trimmed):
             return
         if self.index is not None and self.index.trim(first):
             self.trimmed = first
 
-    def sorted_run(self) -> SortedRun | None:
+    def sorted_run(self, by: int = 0) -> SortedRun | None:
         """The rows in key order, where range results are possible."""
-        return None if self.index is None else self.index.sorted_run()
+        return None if self.index is None else self.indexes[by].sorted_run()
 
     def candidates(self, probe: Probe, buffer: PairBuffer) -> Iterator[int]:
         """Yield n each time ``buffer[:n]`` holds pairs that satisfy driver, checked bands and validity range."""
-        assert self.index is not None
+        index = self.indexes[probe.by]
         thin = self._filters(probe)
         for bounds in probe.bounds:
-            yield from _thinned(self.index.pairs(bounds, buffer), buffer, thin)
+            yield from _thinned(index.pairs(bounds, buffer), buffer, thin)
 
     def _filters(self, probe: Probe) -> list[Thin]:
         """What candidates of this sub-window must still pass."""
         filters = self._validity_filters(probe)
         for codes, check in zip(self.codes, probe.checks, strict=True):
-            filters.append(_band_filter(codes, check))
+            if check is not None:
+                filters.append(_band_filter(codes, check))
         return filters
 
     def _validity_filters(self, probe: Probe) -> list[Thin]:
@@ -207,7 +231,7 @@ class SubWindow:
 
     @property
     def nbytes(self) -> int:
-        index = 0 if self.index is None else self.index.nbytes
+        index = sum(one.nbytes for one in self.indexes)
         arrays = [*self.codes, *([] if self.times is None else [self.times])]
         return index + sum(array.itemsize * self.count for array in arrays)
 
@@ -253,7 +277,7 @@ def _band_filter(codes: np.ndarray, check: Check) -> Thin:
     return any_band
 
 
-Maker = Callable[[int, Index | None], Index | None]
+Maker = Callable[[int, SubWindow | None], Sequence[Index]]  # of a capacity, after a sub-window
 
 
 class Chain:
@@ -278,19 +302,23 @@ class Chain:
             if newest is not None:
                 newest.seal()
             capacity = max(size(), block.count)
-            index = make_index(capacity, None if newest is None else newest.index)
-            newest = SubWindow(block.first, capacity, index, self.checked, self.timed)
+            newest = self._new(block, capacity, make_index(capacity, newest))
             newest.insert(block)
             self.subwindows.append(newest)
         else:
             newest.insert(block)
 
-    def renew(self, old: SubWindow, block: Block, index: Index | None) -> None:
+    def _new(self, block: Block, capacity: int, indexes: Sequence[Index]) -> SubWindow:
+        index = indexes[0] if indexes else None
+        return SubWindow(block.first, capacity, index, self.checked, self.timed, indexes[1:])
+
+    def renew(self, old: SubWindow, block: Block, make_index: Maker) -> None:
         """Append a sub-window with the rows of ``block``, in place of ``old``."""
         capacity = max(old.capacity, block.count)
-        if self.subwindows:
-            self.subwindows[-1].seal()
-        fresh = SubWindow(block.first, capacity, index, self.checked, self.timed)
+        newest = self.subwindows[-1] if self.subwindows else None
+        if newest is not None:
+            newest.seal()
+        fresh = self._new(block, capacity, make_index(old.capacity, newest))
         fresh.insert(block)
         self.subwindows.append(fresh)
 
@@ -315,10 +343,6 @@ class Chain:
             sub.count = min(sub.count, arrival - sub.base)
             if sub.times is not None:
                 sub.set_times(sub.times[: sub.count].copy())
-
-    @property
-    def newest_index(self) -> Index | None:
-        return self.subwindows[-1].index if self.subwindows else None
 
     def expire(self, arrival: int, time: int) -> bool:
         """Drop the sub-windows whose rows all have an arrival number below ``arrival`` or a time code below ``time``."""

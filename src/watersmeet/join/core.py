@@ -5,7 +5,7 @@ A push is all or nothing. What can be refused (schemas, null times, expressions)
 wherever: numbers, rows and flags are put back, and the indexes are made anew from the rows, which are the state.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,24 +15,27 @@ import pyarrow as pa
 
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits
-from watersmeet.join.access import Access, Sizing, make_access
+from watersmeet.join.access import PARALLEL, Access, Part, Sizing, StepAccess, pair_access
 from watersmeet.join.chain import Block, Chain, SubWindow
 from watersmeet.join.flags import Flags
+from watersmeet.join.learning import Learnt
 from watersmeet.join.matches import Matches
+from watersmeet.join.orders import Orders, Planner
 from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.plan import Plan, estimate, make_plan
 from watersmeet.join.pool import Pool, Task
-from watersmeet.join.prepare import SLICE, bare_block, make_probe, out_of_sight, prepare_block, slices
+from watersmeet.join.prepare import SLICE, bare_block, out_of_sight, slices
 from watersmeet.join.short import FEW, ShortWay, is_simple
+from watersmeet.join.sights import sights_for
+from watersmeet.join.steps import Walk
 from watersmeet.sql.condition import BoundCondition
-from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone, Validity
+from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone
 from watersmeet.streams.clock import TOP, TimeAxis
 from watersmeet.streams.payload import Chunks, Payload
 from watersmeet.streams.window import Window
 
-PARALLEL = 2048  # rows from which on threads are worth waking
 SAMPLE = 1024  # rows a stream for estimating selectivities
-REPLAN = (1, SAMPLE)  # the plan is made anew when both streams have first shown this many rows
+REPLAN = (1, SAMPLE)  # the plan is made anew when all streams have first shown this many rows
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class Pushed:
     late: pa.RecordBatch | None
     first: int
     # The rows in slices, each with what it may see; empty until the condition is bound.
-    parts: list[tuple[Block, Validity]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     visitors: "Pushed | None" = None  # rows that probe and are not stored
 
 
@@ -64,7 +67,7 @@ Before = tuple[Any, ...]
 
 
 class JoinCore:
-    """Two streams, joined exactly. Knows nothing of SQL text or output columns.
+    """Streams, joined exactly: two or more. Knows nothing of SQL text or output columns.
 
     Nothing that a core holds refers back to it: its memory is free as soon as nobody holds it, and does not wait for the garbage
     collector, which arrays do not wake.
@@ -79,29 +82,38 @@ class JoinCore:
         mode: str,
         cores: int,
         size: int | None,
+        probe_order: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
         self.streams, self.windows, self.how = tuple(streams), tuple(windows), how
         self.index, self.mode, self.size = index, mode, size
+        self.places = range(len(self.streams))
+        self.probe_order = probe_order or {}
         self.pool = Pool(cores)
         self.begin()
 
     def begin(self) -> None:
         """Nothing has come yet."""
         self.arrivals = Arrivals(self.windows)
-        self.payload: list[Payload | None] = [None, None]
-        self.chains = [self.new_chain(k, 0) for k in (0, 1)]
-        self.habits = [Habits(), Habits()]
+        self.payload: list[Payload | None] = [None for _ in self.places]
+        self.chains = [self.new_chain(k, 0) for k in self.places]
+        self.habits = [Habits() for _ in self.places]
         self.condition: BoundCondition | None = None
         self.sizing = Sizing(self.windows, self.habits, self.size)
-        self.plan: Plan | None = None
+        self.plan: Plan | Orders | None = None
         self.access: Access | None = None
-        self._highest: list[np.int64 | None] = [None, None]  # largest driving key so far
+        self._highest: list[np.int64 | None] = [
+            None for _ in self.places
+        ]  # largest key of the first index so far
         self._short = ShortWay()
         self._simple = False  # whether a few rows may go the short way
         self.replans: Sequence[int] = REPLAN
-        # Until both schemas are known the axis of time may change its unit: then the largest times must be coded anew.
-        self._latest: list[pa.Array | None] = [None, None]
-        self.flags = [Flags() if self.how.tracks(k) else None for k in (0, 1)]
+        # Until all schemas are known the axis of time may change its unit: then the largest times must be coded anew.
+        self._latest: list[pa.Array | None] = [None for _ in self.places]
+        self.flags = [Flags() if self.how.tracks(k) else None for k in self.places]
+        self.backsights = (
+            sights_for(self.arrivals.timed) if len(self.streams) > 2 else [None for _ in self.places]
+        )
+        self.learnt = Learnt()
         self._before: Before | None = None  # how everything stood before a push that is not committed
         self._stale = False  # whether the indexes hold other rows than the sub-windows
 
@@ -124,9 +136,9 @@ class JoinCore:
                         sub.set_times(axis.codes(k, self._payload(k).rows_between(sub.base, sub.end)))
 
     def bind(self, condition: BoundCondition, columns: Sequence[Sequence[str]]) -> None:
-        """Both schemas are known: from now on rows can be joined. ``columns``: what must be kept of each stream."""
+        """All schemas are known: from now on rows can be joined. ``columns``: what must be kept of each stream."""
         self.condition = condition
-        for k in (0, 1):
+        for k in self.places:
             self._payload(k).keep_columns(columns[k])
         self.make_plan(self._shares())
 
@@ -156,26 +168,38 @@ class JoinCore:
         )
 
     def _shares(self) -> dict[str, float]:
-        """The share of pairs that each band lets through, estimated from the newest rows of both streams."""
+        """The share of pairs that each band lets through, estimated from the newest rows of its streams."""
         assert self.condition is not None
-        left, right = (self._sample(k) for k in (0, 1))
-        if not left.num_rows or not right.num_rows:
-            return {}
+        samples = {name: self._sample(k) for k, name in enumerate(self.streams)}
         return {
-            band.text: estimate(band, self.streams[0], self.streams[1], left, right)
+            band.text: estimate(band, *band.streams, *(samples[name] for name in band.streams))
             for band in self.condition.bands
+            if all(samples[name].num_rows for name in band.streams)
         }
 
     def make_plan(self, shares: dict[str, float]) -> None:
         """Choose the driver by what the streams have shown, and index the stored rows by it."""
         assert self.condition is not None
-        window = max(self._window_rows(0), self._window_rows(1))
-        plan = make_plan(self.condition, self.index, shares, window)
-        fits = self.plan is not None and plan.works_like(self.plan)
-        self.plan, self.access = plan, make_access(plan, self.habits, self.payload, self.mode, self.how)
+        rows = [self._window_rows(k) for k in self.places]
+        plan: Plan | Orders
+        if len(self.streams) == 2:
+            plan = make_plan(self.condition, self.index, shares, max(rows))
+            access: Access = pair_access(plan, self.streams, self.habits, self.payload, self.mode, self.how)
+        else:
+            planner = Planner(self.condition, self.streams, self.index)
+            now = self.plan if isinstance(self.plan, Orders) else None
+            plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now)
+            access = StepAccess(plan, self.habits, [self._walk(plan, k) for k in self.places])
+        fits = self.plan is not None and plan.index_identity == self.plan.index_identity
+        self.plan, self.access = plan, access
         if not fits:
             self.rebuild()
         self._simple = is_simple(self)
+
+    def _walk(self, plan: Orders, k: int) -> Walk:
+        return Walk(
+            k, self.streams, plan.steps[k], self.payload, self.backsights, self.arrivals.axis, self.arrivals.timed, self.mode == "count"
+        )  # fmt: skip
 
     def _sample(self, k: int) -> pa.RecordBatch:
         payload = self._payload(k)
@@ -187,41 +211,38 @@ class JoinCore:
 
     def rebuild(self) -> None:
         """Make the sub-windows anew from the stored rows, keeping their borders."""
-        for k in (0, 1):
+        for k in self.places:
             payload, old = self.payload[k], self.chains[k]
-            chain = self.new_chain(k, 0 if self.plan is None else len(self.plan.checks))
+            chain = self.new_chain(k, 0 if self.access is None else self.access.checked(k))
             chain.dropped = old.first
             for sub in old.subwindows:
                 assert payload is not None
                 batch = payload.rows_between(sub.base, sub.end)
                 times = None if sub.times is None else sub.times[: batch.num_rows]
-                chain.renew(
-                    sub,
-                    self._block(k, batch, sub.base, times),
-                    self._index(k, sub.capacity, chain.newest_index),
-                )
+                chain.renew(sub, self._block(k, batch, sub.base, times), partial(self._indexes, k))
             self.chains[k] = chain
 
     def _block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
         """Rows of stream k, ready to be stored."""
-        if self.plan is None:
+        if self.access is None:
             return bare_block(batch, first, times)
-        return prepare_block(self.plan, self.streams[k], batch, first, times)
+        return self.access.block(k, batch, first, times)
 
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
     def write_down(self) -> None:
         """From here on everything that changes can be taken back, until ``commit``. What was only learnt of the data stays learnt."""
-        left, right = self.payload
-        first, second = self.chains
         self._before = (
             self.arrivals.counts,
             self.arrivals.clock,
-            (None if left is None else left.mark(), None if right is None else right.mark()),
-            (first, first.mark(), second, second.mark()),
+            [None if one is None else one.mark() for one in self.payload],
+            [(chain, chain.mark()) for chain in self.chains],
             (self.plan, self.access, self._simple, self.replans),
-            (self._latest[0], self._latest[1]),
+            self._latest[:],
             None if self.how.name == "inner" else [None if one is None else one.mark() for one in self.flags],
+            None
+            if len(self.streams) == 2
+            else [None if one is None else one.mark() for one in self.backsights],
         )
 
     def commit(self) -> None:
@@ -236,18 +257,19 @@ class JoinCore:
         """
         if self._before is None:
             return
-        counts, clock, payloads, (first, first_mark, second, second_mark), plan, latest, flags = self._before
+        counts, clock, payloads, chains, plan, latest, flags, sights = self._before
         self._stale = True
         self.arrivals.stand_at(counts, clock)
         for payload, payload_mark in zip(self.payload, payloads, strict=True):
             if payload is not None and payload_mark is not None:
                 payload.back_to(payload_mark)
-        first.back_to(first_mark)
-        second.back_to(second_mark)
-        self.chains = [first, second]
-        for one, flags_mark in zip(self.flags, flags or (), strict=False):
-            if one is not None:
-                one.back_to(flags_mark)
+        for chain, chain_mark in chains:
+            chain.back_to(chain_mark)
+        self.chains = [chain for chain, _ in chains]
+        for kept, marks in ((self.flags, flags), (self.backsights, sights)):
+            for one, mark in zip(kept, marks or (), strict=False):
+                if one is not None:
+                    one.back_to(mark)
         self.plan, self.access, self._simple, self.replans = plan
         self._latest = list(latest)
         self._before = None
@@ -269,8 +291,9 @@ class JoinCore:
         if self._stale or self._before is not None:
             self.mend()
         first = turns[0]
-        only = batches[first] if order is None and batches[1 - first] is None else None
-        if self._simple and only is not None and 0 < only.num_rows <= FEW:
+        # Two streams of which one comes alone. A batch without rows is a batch: who pushes those has judged them elsewhere.
+        only = batches[first] if self._simple and order is None and batches[1 - first] is None else None
+        if only is not None and 0 < only.num_rows <= FEW:
             found = self._short.push(self, first, only)
             if found is not None:
                 outcome = self._with_rows(Outcome(found, {}))
@@ -306,7 +329,7 @@ class JoinCore:
         ]
         for k, (visitors, arrived) in enumerate(visiting):
             self._let_in(pushed[k], self._judged(k, visitors, arrived))
-        if self.plan is not None:
+        if self.access is not None:
             judged = [(k, mine) for k, mine in enumerate(pushed) if mine is not None]
             judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
             rows, interleaved = sum(mine.batch.num_rows for _, mine in judged), admission.order is not None
@@ -316,7 +339,7 @@ class JoinCore:
     def advance(self, latest: Sequence[int | None]) -> Outcome:
         """Streams have come to these times (codes; None: nothing new) without a row. Only clocks and watermark move."""
         self.mend()
-        return self._apply([None, None], self.arrivals.nobody(self.arrivals.moved(latest)))
+        return self._apply([None for _ in self.places], self.arrivals.nobody(self.arrivals.moved(latest)))
 
     def times(self, k: int, batch: pa.RecordBatch | None) -> np.ndarray | None:
         if not self.arrivals.timed[k]:
@@ -343,18 +366,18 @@ class JoinCore:
         mine.visitors = visitors
 
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
-        assert self.plan is not None
+        assert self.access is not None
         arrived, rows = mine.arrived, mine.batch.num_rows
         for start, stop in slices(rows, self.windows, self.arrivals.axis, arrived.times, interleaved):
             batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
             times = None if arrived.times is None else arrived.times[start:stop]
-            block = prepare_block(self.plan, self.streams[k], batch, mine.first + start, times)
-            mine.parts.append((block, arrived.of(1 - k).part(start, stop)))
+            block = self.access.block(k, batch, mine.first + start, times)
+            mine.parts.append((block, arrived.part(start, stop)))
 
     def _apply(self, pushed: Sequence[Pushed | None], admission: Admission) -> Outcome:
         """Store and probe. All rows of a push are in the payload before the first probe: a residual may need any of them."""
         late = {k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None}
-        outcome = Outcome(Matches(), late)
+        outcome = Outcome(Matches(streams=len(self.streams)), late)
         rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
         self.write_down()
         for k, mine in enumerate(pushed):
@@ -362,14 +385,15 @@ class JoinCore:
                 self._payload(k).append(mine.batch)
                 if mine.visitors is not None:
                     self._payload(k).append(mine.visitors.batch)
+                seen = self.backsights[k]
+                if seen is not None and mine.batch.num_rows:
+                    seen.append(mine.first, mine.batch.num_rows, mine.arrived.sees)
         self.arrivals.stand_at(admission.counts, admission.clock)
         self.reach_flags()
         self._learn_sizes(pushed)
         if admission.order is not None:
-            self._run([*self._inserts(pushed, 0, False), *self._inserts(pushed, 1, False)], rows)
-            self._run(
-                [*self._probes(pushed, 0, outcome.matches), *self._probes(pushed, 1, outcome.matches)], rows
-            )
+            self._run([task for k in self.places for task in self._inserts(pushed, k, False)], rows)
+            self._run([task for k in self.places for task in self._probes(pushed, k, outcome.matches)], rows)
         else:
             for k in admission.turns:
                 self._run([*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows)
@@ -390,8 +414,7 @@ class JoinCore:
 
     def _with_rows(self, outcome: Outcome) -> Outcome:
         """Keep hold of the rows that a push found, before any of them are dropped."""
-        left, right = self.payload
-        outcome.chunks = (None if left is None else left.chunks, None if right is None else right.chunks)
+        outcome.chunks = [None if payload is None else payload.chunks for payload in self.payload]
         return outcome
 
     def _replan(self) -> None:
@@ -399,11 +422,14 @@ class JoinCore:
         if self.replans and self.condition is not None and int(min(self.arrivals.counts)) >= self.replans[0]:
             self.replans = self.replans[1:]
             self.make_plan(self._shares())
+        elif self.access is not None and self.learnt.due(self.access.seen()):
+            assert self.plan is not None
+            self.make_plan(self.plan.selectivity)
 
     def note_latest(self, k: int, batch: pa.RecordBatch, times: np.ndarray | None) -> None:
         """Keep the row with the largest time seen of stream k, for as long as the axis of time may change."""
         axis = self.arrivals.axis
-        if self.plan is None and axis is not None and times is not None and times.size:
+        if self.access is None and axis is not None and times is not None and times.size:
             newest = int(times.argmax())
             if self._latest[k] is None or times[newest] >= self.arrivals.clock[k]:
                 self._latest[k] = batch.column(axis.columns[k]).slice(newest, 1)
@@ -415,14 +441,14 @@ class JoinCore:
         """Remember how many rows come at a time, before they are stored: a first sub-window has nothing else to go by."""
         for k, mine in enumerate(pushed):
             if mine is not None and mine.batch.num_rows:
-                self.habits[k].learn("batch", mine.batch.num_rows)
-                self.habits[1 - k].learn("probes", mine.batch.num_rows)
+                for j, habits in enumerate(self.habits):
+                    habits.learn("batch" if j == k else "probes", mine.batch.num_rows)
                 self._learn_keys(k, mine)
 
     def _learn_matches(self, pushed: Sequence[Pushed | None], matches: Matches) -> None:
         rows = [0 if mine is None else mine.batch.num_rows for mine in pushed]
-        for k in (0, 1):
-            if rows[1 - k]:
+        for k in self.places:
+            if sum(rows) > rows[k]:
                 chains = max(1, len(self.chains[k].subwindows))
                 self.habits[k].learn("matches", (matches.count / sum(rows) + 0.01) / chains)
 
@@ -457,44 +483,36 @@ class JoinCore:
 
     def insert(self, k: int, block: Block) -> None:
         """Store a block in its stream's chain."""
-        size, make = partial(self._subwindow, k), partial(self._index, k)
+        size, make = partial(self._subwindow, k), partial(self._indexes, k)
         self.chains[k].insert(block, size, make, self._long_enough)
 
     def _subwindow(self, k: int) -> int:
         """How many rows a new sub-window of stream k is made for."""
         return self.sizing.rows(k, self.chains[k].rows)
 
-    def _index(self, k: int, capacity: int, predecessor: Index | None) -> Index | None:
-        return None if self.access is None else self.access.index(k, capacity, predecessor)
+    def _indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
+        return () if self.access is None else self.access.indexes(k, capacity, previous)
 
     # ---- probe --------------------------------------------------------------------------------------------------
 
     def _probes(self, pushed: Sequence[Pushed | None], k: int, matches: Matches) -> list[Task]:
-        """The tasks that probe the other stream's sub-windows with stream k's new rows."""
-        mine = pushed[k]
-        access = self.access
+        """The tasks that look for partners of stream k's new rows among the stored ones."""
+        mine, access = pushed[k], self.access
         if mine is None or access is None:
             return []
-        tasks: list[Task] = []
         visits = [] if mine.visitors is None else mine.visitors.parts
-        for block, validity in [*mine.parts, *visits]:
-            if not block.keys.size:
-                continue
-            probe = make_probe(access.plan, self.streams[k], block, validity)
-            shares = probe.split(self.pool.cores if probe.rows >= PARALLEL else 1)
-            subwindows = [sub for sub in self.chains[1 - k].subwindows if sub.overlaps(validity)]
-            if access.ranges and subwindows and isinstance(validity.arrival_lo, int):
-                # Filtering its pairs one by one would cost more than taking the expired rows out of the oldest run.
-                pairs = probe.rows * self.habits[1 - k].matches
-                subwindows[0].trim(validity.arrival_lo, 0.0 if pairs > subwindows[0].count / 4 else 0.5)
-            tasks += [partial(access.find, sub, share, k, matches) for sub in subwindows for share in shares]
-        return tasks
+        return [
+            task
+            for part in [*mine.parts, *visits]
+            if part[0].keys.size
+            for task in access.probes(k, part, self.segments, self.pool.cores, matches)
+        ]
 
     # ---- what the outside may ask --------------------------------------------------------------------------------
 
     def indexes(self, k: int) -> list[str]:
         """The kinds of index over stream k's rows."""
-        return [sub.index.name for sub in self.chains[k].subwindows if sub.index is not None]
+        return [index.name for sub in self.chains[k].subwindows for index in sub.indexes]
 
     def index_bytes(self, k: int) -> int:
         return self.chains[k].nbytes
@@ -513,13 +531,17 @@ class JoinCore:
 
     def extra_columns(self, k: int, start: int, stop: int) -> dict[str, np.ndarray]:
         """The same by row, for the rows [start, stop) of stream k."""
-        return {}
+        seen = self.backsights[k]
+        return {} if seen is None else seen.between(start, stop)
 
     def restore_extra(self, numbers: dict[str, Any]) -> None:
         """Take back ``extra_numbers``."""
 
     def restore_columns(self, k: int, first: int, columns: dict[str, np.ndarray]) -> None:
         """Take back ``extra_columns`` of the rows from ``first`` on."""
+        seen = self.backsights[k]
+        if seen is not None and columns:
+            seen.restore(first, columns)
 
     # ---- after the probes ---------------------------------------------------------------------------------------
 
@@ -533,19 +555,23 @@ class JoinCore:
         chain, payload = self.chains[k], self.payload[k]
         if chain.subwindows and chain.expire(*gone) and payload is not None:
             payload.drop_before(chain.first)
-            flags = self.flags[k]
-            if flags is not None:
-                flags.drop_before(chain.first)
+            for kept in (self.flags[k], self.backsights[k]):
+                if kept is not None:
+                    kept.drop_before(chain.first)
 
     def finish(self) -> Outcome:
         """The streams have ended: every row that waits for a partner is emitted, and everything is forgotten."""
         self.mend()
         self.write_down()
         outcome = Outcome(
-            Matches(), {}, [None if payload is None else payload.chunks for payload in self.payload]
+            Matches(streams=len(self.streams)),
+            {},
+            [None if payload is None else payload.chunks for payload in self.payload],
         )
-        outcome.matches.pairs += unmatched(self.how, self.flags, self.segments, [(TOP, TOP)] * 2)
-        for k in (0, 1):
+        outcome.matches.pairs += unmatched(
+            self.how, self.flags, self.segments, [(TOP, TOP)] * len(self.streams)
+        )
+        for k in self.places:
             self.chains[k].expire(TOP, TOP)
             payload = self.payload[k]
             if payload is not None:

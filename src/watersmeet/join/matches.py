@@ -51,9 +51,16 @@ class RangeRecords:
 class Matches:
     """The results of one push. Tasks on several threads add to it: a list's append is atomic."""
 
-    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # (left, right) arrival numbers
-    ranges: list[RangeRecords] = field(default_factory=list)
+    pairs: list[tuple[np.ndarray, ...]] = field(default_factory=list)  # arrival numbers, a column a stream
+    ranges: list[RangeRecords] = field(default_factory=list)  # of two streams
     counts: list[int] = field(default_factory=list)  # matches that were only counted
+    streams: int = 2
+
+    def add_all(self, other: "Matches") -> None:
+        """What was found elsewhere comes after what is here."""
+        self.pairs += other.pairs
+        self.ranges += other.ranges
+        self.counts += other.counts
 
     def add(self, side: int, probes: np.ndarray, stored: np.ndarray) -> None:
         self.pairs.append((probes, stored) if side == 0 else (stored, probes))
@@ -61,30 +68,29 @@ class Matches:
     @property
     def count(self) -> int:
         found = sum(self.counts)
-        for left, _ in self.pairs:
-            found += left.size
+        for columns in self.pairs:
+            found += columns[0].size
         for records in self.ranges:
             found += records.count
         return found
 
-    def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs as two columns."""
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """All results as a column a stream."""
         parts = self.pairs + [records.pairs() for records in self.ranges]
         if not parts:
-            return _EMPTY, _EMPTY
+            return (_EMPTY,) * self.streams
         if len(parts) == 1:
             return parts[0]
-        return np.concatenate([left for left, _ in parts]), np.concatenate([right for _, right in parts])
+        return tuple(np.concatenate([part[k] for part in parts]) for k in range(self.streams))
 
-    def first(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    def first(self, limit: int) -> tuple[np.ndarray, ...]:
         """The first ``limit`` rows of ``columns()``; what lies behind them is not written out."""
-        few, found = Matches(), 0
-        for left, right in self.pairs:
-            few.pairs.append((left[: limit - found], right[: limit - found]))
+        few, found = Matches(streams=self.streams), 0
+        for columns in self.pairs:
+            few.pairs.append(tuple(column[: limit - found] for column in columns))
             found += few.pairs[-1][0].size
         for records in self.ranges:
             if found < limit:
                 few.ranges.append(records.first(limit - found))
                 found += few.ranges[-1].count
-        left, right = few.columns()
-        return left[:limit], right[:limit]
+        return tuple(column[:limit] for column in few.columns())

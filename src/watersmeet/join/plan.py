@@ -160,10 +160,10 @@ class Plan:
         """Whether a key range of the driver is the result: nothing has to be checked on candidates."""
         return self.driver.exact and not self.checks and self.condition.residual is None
 
-    def works_like(self, other: "Plan") -> bool:
-        """Whether an index built for one serves the other."""
-        mine, others = ((p.driver.bands, p.kinds, p.checks) for p in (self, other))
-        return mine == others
+    @property
+    def index_identity(self) -> tuple[object, ...]:
+        """Plans that have the same can use the same indexes."""
+        return self.driver.bands, self.kinds, self.checks
 
 
 def all_valid(masks: Sequence[np.ndarray | None]) -> np.ndarray | None:

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.index.base import Codes, Keys, sorted_keys
-from watersmeet.join.chain import Block, Probe
+from watersmeet.join.chain import Block, Check, Probe
+from watersmeet.join.orders import Orders
 from watersmeet.join.plan import Plan, all_valid, probing
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import TimeAxis
@@ -67,15 +68,39 @@ def prepare_block(
     return cut_block(read_columns(plan, stream, batch, first, times), 0, batch.num_rows)
 
 
+def prepare_for_steps(
+    orders: Orders, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None
+) -> Block:
+    """The same for a join of many streams: the codes of all columns, and a key for each index of the stream."""
+    name = orders.condition.streams[k]
+    codes, masks = [], [orders.condition.passes(name, batch)]
+    for band, _ in orders.columns[k]:
+        band_codes, band_valid = band.keys(name, batch)
+        codes.append(band_codes)
+        masks.append(band_valid)
+    valid = all_valid(masks)
+    rows = (
+        np.arange(batch.num_rows, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
+    )
+    keys = []
+    for arrangement in orders.arrangements[k]:
+        key = arrangement.keys(codes, batch.num_rows)
+        keys.append(sorted_keys((key if valid is None else key[rows],), None if valid is None else rows))
+    return Block(first, batch.num_rows, keys[0], codes, times, tuple(keys[1:]), rows)
+
+
 def make_probe(plan: Plan, stream: str, block: Block, validity: Validity) -> Probe:
     """The bounds that a block's rows put on the other stream's keys and codes."""
-    checks = [band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=True)]
+    checks: list[Check | None] = [
+        band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=True)
+    ]
     return Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
 
 
 def out_of_sight(block: Block, hidden: int) -> Block:
     """The block without the keys of its first ``hidden`` rows: they leave their window before another row can see them."""
-    return replace(block, keys=block.keys.of(block.keys.rows >= hidden))
+    others = tuple(keys.of(keys.rows >= hidden) for keys in block.others)
+    return replace(block, keys=block.keys.of(block.keys.rows >= hidden), others=others)
 
 
 SLICE = 4096  # rows: the least that is worth a slice of its own

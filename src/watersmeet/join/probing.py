@@ -63,7 +63,7 @@ def find_ranges(
     Only where a key range is the result (``Plan.ranges_suffice``). Where single rows of the sub-window lie outside validity
     ranges, pairs are found and written down as ranges over themselves.
     """
-    run = sub.sorted_run()
+    run = sub.sorted_run(probe.by)
     if run is None or not sub.inside(probe.validity):
         found = Matches()
         find_pairs(sub, probe, side, None, buffer, found)

@@ -16,6 +16,7 @@ from watersmeet.index.bi_sort import BISort
 from watersmeet.index.choose import Habits
 from watersmeet.join.chain import Block, Chain, SubWindow
 from watersmeet.join.matches import Matches
+from watersmeet.join.orders import Orders
 from watersmeet.join.outer import How
 from watersmeet.join.plan import Plan
 from watersmeet.kernels.short import GROUP, chain_pairs, group_pairs
@@ -38,7 +39,7 @@ class Core(Protocol):
     windows: tuple[Window, ...]
     how: How
     mode: str
-    plan: Plan | None
+    plan: Plan | Orders | None
     arrivals: Arrivals
     payload: list[Payload | None]
     chains: list[Chain]
@@ -52,7 +53,12 @@ class Core(Protocol):
 def is_simple(core: Core) -> bool:
     """Whether plan, windows and join type allow the short way."""
     plan = core.plan
-    if plan is None or core.arrivals.some_timed or core.how.name != "inner" or core.mode == "ranges":
+    if (
+        not isinstance(plan, Plan)
+        or core.arrivals.some_timed
+        or core.how.name != "inner"
+        or core.mode == "ranges"
+    ):
         return False
     return plan.ranges_suffice and not plan.condition.filters and "bi_sort" in plan.kinds
 
@@ -67,7 +73,7 @@ class ShortWay:
     def push(self, core: Core, k: int, batch: pa.RecordBatch) -> Matches | None:
         """Join a few rows of stream k; None: nothing was done, take the long way."""
         plan, stream, payload, arrivals = core.plan, core.streams[k], core.payload[k], core.arrivals
-        assert plan is not None
+        assert isinstance(plan, Plan)
         key = plan.driver.key
         assert payload is not None
         assert key is not None

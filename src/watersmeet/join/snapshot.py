@@ -3,6 +3,7 @@
 Rows are the state. Index structures are not saved: the restored rows are indexed anew, in sub-windows with the same borders.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -65,7 +66,7 @@ def restore(core: JoinCore, numbers: dict[str, Any], tables: dict[int, pa.Table]
     core.arrivals.stand_at(np.array(numbers["counts"]), np.array(numbers["clock"]))
     core.replans = list(numbers["replans"])
     core.restore_extra(numbers["extra"])
-    core.plan = None  # sub-windows are filled first, and indexed once all rows are there
+    core.plan = core.access = None  # sub-windows are filled first, and indexed once all rows are there
     for k, table in tables.items():
         _restore_stream(core, k, table, numbers["subwindows"][k])
     if core.condition is not None:
@@ -109,8 +110,9 @@ def _nobody(rows: int, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in schema], schema=schema)
 
 
-def _no_index(capacity: int, predecessor: Index | None) -> None:
+def _no_index(capacity: int, previous: SubWindow | None) -> Sequence[Index]:
     """For sub-windows whose rows are indexed later."""
+    return ()
 
 
 def _never(sub: SubWindow) -> bool:

@@ -97,7 +97,7 @@ class Band:
         self.exact = atom.domain.exact and not atom.null_safe and not atom.slack
         self.width = _width(self.intervals)
         self.text = _band_text(atom)
-        self._null_safe, self._slack = atom.null_safe, atom.slack
+        self.null_safe, self._slack = atom.null_safe, atom.slack
         self._sides = dict(zip(streams, (atom.left, atom.right), strict=True))
         self._plain = {stream: plain_column(side) for stream, side in self._sides.items()}
         self._bounders = {
@@ -114,7 +114,7 @@ class Band:
         """The int64 key codes of one stream's rows, and which are valid (None: all). Do not write to them."""
         name = self._plain[stream]
         column = columns.column(name) if name is not None else self._computed(stream, columns)
-        if self._null_safe:
+        if self.null_safe:
             return self.domain.codes(column, null_code=True)
         return self.domain.codes(column)
 

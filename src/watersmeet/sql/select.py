@@ -1,6 +1,6 @@
 """A select list over the streams of a join: which columns it needs, the schema it gives, and its rows.
 
-A plain column comes out as it was stored. A name that comes from both streams becomes ``stream_name`` in
+A plain column comes out as it was stored. A name that comes from more than one stream becomes ``stream_name`` in
 both; an expression without AS is called by its own text.
 """
 

@@ -60,6 +60,10 @@ class Arrived:
     times: np.ndarray | None  # codes of the accepted rows' times
     sees: Sees
 
+    def part(self, start: int, stop: int) -> Sees:
+        """What the rows [start, stop) may see."""
+        return tuple(None if validity is None else validity.part(start, stop) for validity in self.sees)
+
     def of(self, stream: int) -> Validity:
         """What the rows may see of another stream."""
         validity = self.sees[stream]

@@ -151,6 +151,7 @@ class Unbounded(_Uncounted, _Untimed):
 
 
 Window = Rows | Range | Unbounded
+MOST_STREAMS = 32
 
 
 def window_from_json(data: Mapping[str, Any]) -> Window:
@@ -173,7 +174,7 @@ def _length_from_json(length: Any) -> Duration:
 def named_windows(
     windows: Mapping[str, Window] | None, streams: Mapping[str, Window], options: Sequence[str]
 ) -> dict[str, Window]:
-    """The two streams' windows by name, from ``windows=`` or from keywords; ``options`` are the names that are no streams."""
+    """The streams' windows by name, two to 32, from ``windows=`` or from keywords; ``options`` are the names that are no streams."""
     if windows is not None and not isinstance(windows, Mapping):
         raise OptionError(
             f"windows= must be a dict from stream to window, such as {{'r': Rows(1000), 's': Rows(1000)}}; got {windows!r}"
@@ -187,16 +188,16 @@ def named_windows(
     wrong = [name for name, window in named.items() if not isinstance(window, Window)]
     if not windows:
         _refuse_typos(wrong, len(named), options)
-    if wrong and len(named) <= 2:
+    if wrong:
         name = wrong[0]
         raise OptionError(
             f"the window of stream {name!r} must be Rows(n), Range(duration, time=...) or Unbounded(); "
             f"got {_shown(named[name])}{_instead(name, named[name])}"
         )
-    if len(named) != 2:
+    if not 2 <= len(named) <= MOST_STREAMS:
         raise OptionError(
-            f"a StreamJoin must have two streams, each with its window, such as r=Rows(1000), s=Rows(1000); got {len(named)}: "
-            f"{', '.join(named) or 'none'}"
+            f"a StreamJoin must have two to {MOST_STREAMS} streams, each with its window, such as r=Rows(1000), s=Rows(1000); got "
+            f"{len(named)}: {', '.join(named) or 'none'}"
         )
     return named
 

@@ -1,0 +1,338 @@
+"""A plan for many streams: for each arriving stream the order in which the others are probed, and by what.
+
+An arriving block probes the other streams one after the other. Between the steps travel partial results: arrival numbers of the rows so
+far. A step looks for rows of one more stream by the bands between it and the streams that are there: one band, or all equalities as one
+key, drives the index; the other bands are compared on candidates. What orders cost is estimated by the partial results they make, from
+samples first and then from what was seen; the result is the same in every order.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from watersmeet.codes import mix
+from watersmeet.errors import OptionError
+from watersmeet.index.base import Bounds, sorted_keys
+from watersmeet.join.learning import Edge
+from watersmeet.sql.condition import Band, BoundCondition, Residual
+
+MUCH = 1.25  # how many times the partial results an order must save to be worth new indexes
+GUESSED = {"equality": 0.001, "band": 0.01, "inequality": 0.5}  # share of pairs, where nothing is known
+
+Source = tuple[int, int]
+"""A stream, and which of its code columns."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A band as a step uses it: from a column of a stream that is there to a column of the stream that is looked for."""
+
+    band: Band
+    name: str  # of the stream that is there
+    source: Source
+    target: int  # column of the stream that is looked for
+
+    def ends(self, codes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """By interval: inclusive ends of the codes that rows with ``codes`` match."""
+        return self.band.bounds(self.name, codes)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """An index over the segments of a stream."""
+
+    columns: tuple[
+        int, ...
+    ]  # whose codes are its key; several: mixed into one; none: every row has the same key
+    kinds: tuple[str, ...]  # of index that may serve
+    text: str
+
+    def keys(self, codes: Sequence[np.ndarray], rows: int) -> np.ndarray:
+        """The keys of rows, from the codes of all columns."""
+        return one_key([codes[column] for column in self.columns], rows)
+
+
+def one_key(codes: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    if not codes:
+        return np.zeros(rows, np.int64)
+    return codes[0] if len(codes) == 1 else mix(codes)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Look for rows of one more stream."""
+
+    stream: int
+    by: int  # which arrangement of that stream
+    drivers: tuple[Link, ...]  # one band, or equalities; none: every row is a candidate
+    checks: tuple[Link, ...]  # compared on candidates
+    residuals: tuple[Residual, ...]  # evaluated on the rows as soon as all their streams are there
+    carried: tuple[int, ...]  # columns of this stream that later steps start from
+    last: bool
+    exact: bool  # whether a key within the bounds is a match: nothing else has to be compared
+
+    def bounds(self, codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
+        """What partial results look for among the keys; ``rows``: how many there are."""
+        keys = sorted_keys((one_key([codes[link.source] for link in self.drivers], rows),))
+        if len(self.drivers) != 1:
+            return [Bounds(keys.key, keys.key, keys.rows)]
+        found = []
+        for lo, hi in self.drivers[0].ends(keys.key):
+            some = lo <= hi
+            found.append(
+                Bounds(lo, hi, keys.rows) if some.all() else Bounds(lo[some], hi[some], keys.rows[some])
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Orders:
+    """How a join of many streams finds its results."""
+
+    condition: BoundCondition
+    columns: tuple[
+        tuple[tuple[Band, str], ...], ...
+    ]  # by stream: a band that has the codes of each column, and the stream's name
+    arrangements: tuple[tuple[Arrangement, ...], ...]  # by stream
+    steps: tuple[tuple[Step, ...], ...]  # by arriving stream
+    selectivity: dict[str, float] = field(default_factory=dict)  # share of pairs by band, as estimated
+    fanouts: tuple[
+        tuple[float, ...], ...
+    ] = ()  # by arriving stream and step: partial results for each, as estimated
+
+    @property
+    def index_identity(self) -> tuple[object, ...]:
+        """Plans that have the same can use the same indexes."""
+        return self.columns, self.arrangements
+
+
+def column_name(band: Band, stream: str) -> tuple[object, ...]:
+    """Sides of bands with the same name have the same codes."""
+    side = band.left if band.streams[0] == stream else band.right
+    return str(side), type(band.domain).__name__, band.domain.name, band.domain.ordered, band.null_safe
+
+
+class Planner:
+    """Makes orders from what is known of streams and bands."""
+
+    def __init__(self, condition: BoundCondition, streams: Sequence[str], index: str) -> None:
+        self.condition, self.streams, self.index = condition, tuple(streams), index
+        self._columns: list[dict[tuple[object, ...], int]] = [{} for _ in streams]
+        self._of_band: list[list[tuple[Band, str]]] = [[] for _ in streams]
+        for band in condition.bands:
+            for name in band.streams:
+                k = self.streams.index(name)
+                identity = column_name(band, name)
+                if identity not in self._columns[k]:
+                    self._columns[k][identity] = len(self._of_band[k])
+                    self._of_band[k].append((band, name))
+        self._arrangements: list[list[Arrangement]] = [[] for _ in streams]
+        self._check_index()
+
+    def _check_index(self) -> None:
+        bands = self.condition.bands
+        needs = {"hash": "an equality between streams whose types compare exactly"}
+        serves = [band for band in bands if band.hashable] if self.index == "hash" else bands
+        if self.index == "grid":
+            raise OptionError(
+                f"index='grid' must have two streams; got {len(self.streams)}; use index='auto', or a chain of two-way joins"
+            )
+        if self.index not in ("auto", "scan") and not serves and not self.condition.impossible:
+            needed = needs.get(self.index, "an equality, inequality or band between streams")
+            raise OptionError(
+                f"index={self.index!r} needs {needed}; got the condition {self.condition.text!r}; use index='auto' or 'scan'"
+            )
+
+    def orders(
+        self,
+        rows: Sequence[float],
+        shares: Mapping[str, float],
+        fanouts: Mapping[Edge, float],
+        fixed: Mapping[int, Sequence[int]],
+        now: "Orders | None" = None,
+    ) -> Orders:
+        """``rows``: about how many of each stream are stored; ``shares``: of pairs that each band lets through, by its text, where known;
+        ``fanouts``: of steps, as measured; ``fixed``: orders that the user wants, by arriving stream; ``now``: those that are in use, and
+        stay unless others are much better, as new indexes cost a pass over the windows.
+        """
+        self._arrangements = [[] for _ in self.streams]
+        estimate = Estimate(self, rows, shares, fanouts)
+        chosen = []
+        for k in range(len(self.streams)):
+            order = list(fixed.get(k) or estimate.order(k))
+            old = order if now is None else [step.stream for step in now.steps[k]]
+            chosen.append(
+                old if k not in fixed and estimate.cost(k, old) < MUCH * estimate.cost(k, order) else order
+            )
+        steps = tuple(self._steps(k, order, shares) for k, order in enumerate(chosen))
+        expected = tuple(estimate.fanouts(k, order) for k, order in enumerate(chosen))
+        columns = tuple(tuple(of_stream) for of_stream in self._of_band)
+        arrangements = tuple(tuple(of_stream) or (_EVERY_ROW,) for of_stream in self._arrangements)
+        return Orders(self.condition, columns, arrangements, steps, dict(shares), expected)
+
+    def links(self, there: Iterable[int], stream: int) -> list[Link]:
+        """The bands between streams that are there and one that is looked for."""
+        found, name = [], self.streams[stream]
+        names = {self.streams[k]: k for k in there}
+        for band in self.condition.bands:
+            others = [other for other in band.streams if other != name]
+            if name in band.streams and len(others) == 1 and others[0] in names:
+                other = names[others[0]]
+                source = (other, self._columns[other][column_name(band, others[0])])
+                found.append(Link(band, others[0], source, self._columns[stream][column_name(band, name)]))
+        return found
+
+    def _steps(self, k: int, order: Sequence[int], shares: Mapping[str, float]) -> tuple[Step, ...]:
+        there, steps = [k], []
+        needed = {
+            (stream, link.source)
+            for place, stream in enumerate(order)
+            for link in self.links([k, *order[:place]], stream)
+        }
+        for place, stream in enumerate(order):
+            links = sorted(self.links(there, stream), key=lambda link: share_of(link.band, shares))
+            drivers = self._drivers(links)
+            # Several equalities are mixed into one key, which others may have too: they are compared again.
+            checks = tuple(link for link in links if len(drivers) > 1 or link not in drivers)
+            now = {self.streams[other] for other in (*there, stream)}
+            residuals = tuple(
+                residual
+                for residual in self.condition.residuals
+                if self.streams[stream] in residual.streams and now.issuperset(residual.streams)
+            )
+            exact = not checks and not residuals
+            later = {source for other, source in needed if other in order[place + 1 :]}
+            carried = tuple(sorted(column for owner, column in later if owner == stream))
+            steps.append(
+                Step(
+                    stream,
+                    self._arranged(stream, drivers),
+                    drivers,
+                    checks,
+                    residuals,
+                    carried,
+                    place == len(order) - 1,
+                    exact,
+                )
+            )
+            there.append(stream)
+        return tuple(steps)
+
+    def _drivers(self, links: Sequence[Link]) -> tuple[Link, ...]:
+        """What drives a step: all equalities as one key, if one of them is the most selective; else that band alone."""
+        equalities = [link for link in links if link.band.hashable]
+        ordered = [link for link in links if link.band.domain.ordered or link.band.equality]
+        together = self.index == "hash" or (self.index == "auto" and bool(links) and links[0].band.hashable)
+        if not together:
+            return tuple(ordered[:1])
+        by_column: dict[int, Link] = {}
+        for link in equalities:
+            by_column.setdefault(link.target, link)
+        return tuple(by_column[column] for column in sorted(by_column))
+
+    def _arranged(self, stream: int, drivers: Sequence[Link]) -> int:
+        columns = tuple(link.target for link in drivers)
+        arrangement = self._arrangement(stream, columns, drivers)
+        mine = self._arrangements[stream]
+        for place, other in enumerate(mine):
+            if other.columns == columns and other.kinds == arrangement.kinds:
+                return place
+        mine.append(arrangement)
+        return len(mine) - 1
+
+    def _arrangement(self, stream: int, columns: tuple[int, ...], drivers: Sequence[Link]) -> Arrangement:
+        if not drivers:
+            return _EVERY_ROW
+        names = [str(_side(*self._of_band[stream][column])) for column in columns]
+        text = " and ".join(names)
+        hashable = all(link.band.hashable for link in drivers)
+        if self.index != "auto":
+            return Arrangement(columns, (self.index,), text)
+        kinds = (
+            ("bi_sort", "rap_table", "wib_tree", "hash") if hashable else ("bi_sort", "rap_table", "wib_tree")
+        )
+        return Arrangement(columns, ("hash", "bi_sort") if len(columns) > 1 else kinds, text)
+
+
+_EVERY_ROW = Arrangement((), ("scan",), "every row")
+
+
+def _side(band: Band, stream: str) -> object:
+    return band.left if band.streams[0] == stream else band.right
+
+
+def share_of(band: Band, shares: Mapping[str, float]) -> float:
+    """Estimated share of pairs; where nothing is known yet, by the kind of band."""
+    if band.text in shares:
+        return shares[band.text]
+    if band.equality:
+        return GUESSED["equality"]
+    return GUESSED["band"] if band.width is not None else GUESSED["inequality"]
+
+
+class Estimate:
+    """How many partial results a step makes of one."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        rows: Sequence[float],
+        shares: Mapping[str, float],
+        measured: Mapping[Edge, float],
+    ) -> None:
+        self._planner, self._rows, self._shares, self._measured = planner, rows, shares, measured
+
+    def fanout(self, there: Sequence[int], stream: int) -> float:
+        edge = frozenset(there), stream
+        if edge in self._measured:
+            return self._measured[edge]
+        share = 1.0
+        for link in self._planner.links(there, stream):
+            share *= share_of(link.band, self._shares)
+        return share * self._rows[stream]
+
+    def fanouts(self, k: int, order: Sequence[int]) -> tuple[float, ...]:
+        return tuple(self.fanout([k, *order[:place]], stream) for place, stream in enumerate(order))
+
+    def cost(self, k: int, order: Sequence[int]) -> float:
+        """Partial results that one row makes on its way."""
+        cost, each = 0.0, 1.0
+        for fanout in self.fanouts(k, order):
+            each *= fanout
+            cost += 1.0 + each
+        return cost
+
+    def order(self, k: int) -> list[int]:
+        """Always the stream that makes the fewest partial results next; of two that make as many, the one that is bound by a band."""
+        there, left = [k], [j for j in range(len(self._rows)) if j != k]
+        while left:
+            best = min(left, key=lambda j: (self.fanout(there, j), not self._planner.links(there, j), j))
+            there.append(best)
+            left.remove(best)
+        return there[1:]
+
+
+def checked_orders(orders: object, streams: Sequence[str]) -> dict[int, list[int]]:
+    """The option ``probe_order=``: by arriving stream, the others in the order in which they are probed."""
+    if orders is None:
+        return {}
+    if not isinstance(orders, Mapping):
+        raise OptionError(
+            f"probe_order= must be a dict from a stream to the others in order, such as {{{streams[0]!r}: {list(streams[1:])!r}}}; got "
+            f"{orders!r}"
+        )
+    places = {name: k for k, name in enumerate(streams)}
+    found = {}
+    for name, others in orders.items():
+        if name not in places:
+            raise OptionError(
+                f"probe_order= must name the streams {', '.join(map(repr, streams))}; got {name!r}"
+            )
+        wanted = [other for other in streams if other != name]
+        if isinstance(others, str) or sorted(others) != sorted(wanted):
+            raise OptionError(
+                f"probe_order= of stream {name!r} must name each of {', '.join(map(repr, wanted))} once; got {others!r}"
+            )
+        found[places[name]] = [places[other] for other in others]
+    return found

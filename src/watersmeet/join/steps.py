@@ -1,0 +1,223 @@
+"""The steps of an N-way join: partial results in, partial results with one more stream out. Each step is a two-way probe.
+
+A combination of rows is a result iff the condition holds and every pair of its rows is valid by the two-way rule. The row that arrived
+last is the probing one, and its validity range is in every step. Between two stored rows nothing more need be checked, except where both
+are timed (the band between their times), and where a timed row was seen by a later untimed one (at that moment's clock), which only a
+timed last row does not imply. No partial result is stored: they live for as long as their push.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from watersmeet.index.base import PairBuffer
+from watersmeet.join.chain import Block, Check, Probe, SubWindow
+from watersmeet.join.matches import Matches
+from watersmeet.join.orders import Source, Step
+from watersmeet.join.probing import find_ranges, satisfying
+from watersmeet.join.sights import Sights
+from watersmeet.streams.arrival import Sees, Validity
+from watersmeet.streams.clock import TimeAxis
+from watersmeet.streams.payload import Payload
+
+Segments = Sequence[Sequence[SubWindow]]  # by stream
+TOGETHER = (
+    1 << 18
+)  # partial results that go on to the next step together: enough to share its cost, few enough to fit a cache
+
+
+@dataclass(slots=True)
+class Partials:
+    """Combinations of rows, one of each stream that is there, in columns."""
+
+    rows: np.ndarray  # place in its block of the row that arrived last
+    numbers: dict[int, np.ndarray]  # arrival numbers, by stream
+    codes: dict[Source, np.ndarray]  # of the columns that later steps start from
+    times: dict[int, np.ndarray] = field(default_factory=dict)  # of timed streams
+
+    def taken(self, places: np.ndarray) -> "Partials":
+        """These combinations, each as often as it is named."""
+        return Partials(
+            self.rows[places],
+            {stream: column[places] for stream, column in self.numbers.items()},
+            {source: column[places] for source, column in self.codes.items()},
+            {stream: column[places] for stream, column in self.times.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One arriving block on its way through the other streams. Read by several threads, changed by none."""
+
+    stream: int  # that arrives
+    streams: Sequence[str]
+    steps: Sequence[Step]
+    payload: Sequence[Payload | None]  # by stream, in a list that stays
+    sights: Sequence[Sights | None]
+    axis: TimeAxis | None
+    timed: Sequence[bool]
+    count_only: bool
+    seen: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # (step, partial results in, out), for those who plan
+
+    def start(
+        self, block: Block, sees: Sees, share: slice, segments: Segments, out: Matches, buffer: PairBuffer
+    ) -> None:
+        """All results of a share of the block's rows that can match at all."""
+        assert block.usable is not None
+        rows = block.usable[share]
+        if not rows.size:
+            return
+        codes = {(self.stream, column): codes[rows] for column, codes in enumerate(block.codes)}
+        times = {} if block.times is None else {self.stream: block.times[rows]}
+        first = Partials(rows, {self.stream: rows + np.int64(block.first)}, codes, times)
+        self._walk(0, first, _Way(sees, segments, buffer, out))
+
+    def _walk(self, place: int, partials: Partials, way: "_Way") -> None:
+        step = self.steps[place]
+        waiting: list[Partials] = []
+        rows = found = 0
+        if step.last and self.count_only and step.exact and not self._looks_back(step):
+            self._count(step, partials, way)
+            return
+        for more in self._found(step, partials, way):
+            found += more.rows.size
+            if step.last:
+                if self.count_only:
+                    way.out.counts.append(more.rows.size)
+                else:
+                    way.out.pairs.append(tuple(more.numbers[k] for k in range(len(self.streams))))
+                continue
+            waiting.append(more)
+            rows += more.rows.size
+            if rows >= TOGETHER:
+                self._walk(place + 1, _together(waiting), way)
+                waiting, rows = [], 0
+        if waiting:
+            self._walk(place + 1, _together(waiting), way)
+        self.seen.append((place, partials.rows.size, found))
+
+    def _count(self, step: Step, partials: Partials, way: "_Way") -> None:
+        """The last step, where nothing has to be compared: its results are counted, not listed."""
+        probe = self._probe(step, partials, way)
+        for segment in way.reachable(step, probe.validity):
+            find_ranges(segment, probe, 0, True, way.buffer, way.out)
+
+    def _found(self, step: Step, partials: Partials, way: "_Way") -> Iterator[Partials]:
+        """Partial results with a row of one more stream."""
+        probe, buffer = self._probe(step, partials, way), way.buffer
+        for segment in way.reachable(step, probe.validity):
+            for n in segment.candidates(probe, buffer):
+                places, offsets = buffer.probe[:n].copy(), buffer.row[:n].copy()
+                more = self._with(step, partials.taken(places), segment, offsets)
+                kept = self._holds(step, more)
+                if kept is None:
+                    yield more
+                elif kept.any():
+                    yield more.taken(np.flatnonzero(kept))
+
+    def _probe(self, step: Step, partials: Partials, way: "_Way") -> Probe:
+        checks: list[Check | None] = [None] * way.columns(step)
+        for link in step.checks:
+            ends = link.ends(partials.codes[link.source])
+            other = checks[link.target]
+            checks[link.target] = ends if other is None else _both(other, ends)
+        bounds = step.bounds(partials.codes, partials.rows.size)
+        return Probe(0, bounds, checks, self._validity(step, partials, way.sees), step.by)
+
+    def _validity(self, step: Step, partials: Partials, sees: Sees) -> Validity:
+        """What the last row sees of the stream, and what the times of the stored rows leave of it."""
+        of_last = sees[step.stream]
+        assert of_last is not None
+        validity = of_last.take(partials.rows)
+        if self.timed[step.stream] and self.axis is not None:
+            for other, times in partials.times.items():
+                if other != self.stream:
+                    lo, hi = self.axis.bounds(other, step.stream, times)
+                    validity.time_lo = lo if validity.time_lo is None else np.maximum(validity.time_lo, lo)
+                    validity.time_hi = hi if validity.time_hi is None else np.minimum(validity.time_hi, hi)
+        return validity
+
+    def _with(self, step: Step, partials: Partials, segment: SubWindow, offsets: np.ndarray) -> Partials:
+        """The combinations with the rows at these offsets of a segment."""
+        partials.numbers[step.stream] = offsets + np.int64(segment.base)
+        for column in step.carried:
+            partials.codes[step.stream, column] = segment.codes[column][offsets]
+        if segment.times is not None:
+            partials.times[step.stream] = segment.times[offsets]
+        return partials
+
+    # ---- what only whole combinations tell ----------------------------------------------------------------------
+
+    def _holds(self, step: Step, partials: Partials) -> np.ndarray | None:
+        """Which combinations satisfy the residuals that are complete now, and were seen in time; None: all."""
+        kept = self._seen_in_time(step, partials)
+        for residual in step.residuals:
+            holds = satisfying(residual, self.streams, self.payload, partials.numbers)
+            kept = holds if kept is None else kept & holds
+        return kept
+
+    def _looks_back(self, step: Step) -> bool:
+        """Whether a stored untimed row may not have seen a stored timed one, although the last row sees both."""
+        return self._untimed(step) != []
+
+    def _untimed(self, step: Step) -> list[tuple[int, int]]:
+        """Pairs (timed, untimed) of stored streams of which this step brings the second."""
+        if not self.timed[
+            self.stream
+        ]:  # an untimed last row sees no more of a timed stream than the rows before it did
+            return []
+        there = [one.stream for one in self.steps[: self.steps.index(step)]]
+        if self.timed[step.stream]:
+            return [(step.stream, other) for other in there if not self.timed[other]]
+        return [(other, step.stream) for other in there if self.timed[other]]
+
+    def _seen_in_time(self, step: Step, partials: Partials) -> np.ndarray | None:
+        kept: np.ndarray | None = None
+        for timed, untimed in self._untimed(step):
+            sight = self.sights[untimed]
+            assert sight is not None
+            seen, cut = sight.of(timed, partials.numbers[untimed])
+            inside = (partials.numbers[timed] >= seen) | (partials.times[timed] >= cut)
+            kept = inside if kept is None else kept & inside
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What goes with a share of a block from step to step."""
+
+    sees: Sees
+    segments: Segments
+    buffer: PairBuffer
+    out: Matches
+
+    def reachable(self, step: Step, validity: Validity) -> list[SubWindow]:
+        return [segment for segment in self.segments[step.stream] if segment.overlaps(validity)]
+
+    def columns(self, step: Step) -> int:
+        segments = self.segments[step.stream]
+        return len(segments[0].codes) if segments else 0
+
+
+def _both(one: Check, two: Check) -> Check:
+    """Two comparisons with the same column, as one: in one interval of each."""
+    return [
+        (np.maximum(low, other_low), np.minimum(high, other_high))
+        for low, high in one
+        for other_low, other_high in two
+    ]
+
+
+def _together(several: Sequence[Partials]) -> Partials:
+    if len(several) == 1:
+        return several[0]
+    first = several[0]
+    return Partials(
+        np.concatenate([one.rows for one in several]),
+        {stream: np.concatenate([one.numbers[stream] for one in several]) for stream in first.numbers},
+        {source: np.concatenate([one.codes[source] for one in several]) for source in first.codes},
+        {stream: np.concatenate([one.times[stream] for one in several]) for stream in first.times},
+    )
