@@ -57,7 +57,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "flags": (),
         "plan": (),
         "learning": (),
-        "orders": ("learning",),
+        "orders": ("learning", "plan"),
         "sights": (),
         "prepare": ("plan", "orders", "chain"),
         "probing": ("chain", "matches"),

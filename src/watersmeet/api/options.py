@@ -87,7 +87,7 @@ class JoinOptions(FlowOptions):
         if self.kind.name != "inner":
             raise OptionError(
                 f"how={self.how!r} must have two streams; got {given}; chain two-way joins: push what one gives to the next, whose "
-                "window has lateness= of at least the first one's Range duration plus its lateness, as rows without a partner come that much later"
+                "window has lateness= of at least the first one's Range duration plus its lateness: rows without a partner come that late"
             )
         if self.result == "ranges":
             raise OptionError(

@@ -197,8 +197,9 @@ class JoinCore:
         self._simple = is_simple(self)
 
     def _walk(self, plan: Orders, k: int) -> Walk:
+        columns, arrivals = [len(of_stream) for of_stream in plan.columns], self.arrivals
         return Walk(
-            k, self.streams, plan.steps[k], self.payload, self.backsights, self.arrivals.axis, self.arrivals.timed, self.mode == "count"
+            k, self.streams, plan.steps[k], columns, self.payload, self.backsights, arrivals.axis, arrivals.timed, self.mode == "count"
         )  # fmt: skip
 
     def _sample(self, k: int) -> pa.RecordBatch:

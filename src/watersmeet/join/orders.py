@@ -8,13 +8,15 @@ samples first and then from what was seen; the result is the same in every order
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
 from watersmeet.codes import mix
 from watersmeet.errors import OptionError
-from watersmeet.index.base import Bounds, sorted_keys
+from watersmeet.index.base import Bounds, Codes, sorted_keys
 from watersmeet.join.learning import Edge
+from watersmeet.join.plan import GRID_CANDIDATES, Cells, probing
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
 MUCH = 1.25  # how many times the partial results an order must save to be worth new indexes
@@ -42,15 +44,17 @@ class Link:
 class Arrangement:
     """An index over the segments of a stream."""
 
-    columns: tuple[
-        int, ...
-    ]  # whose codes are its key; several: mixed into one; none: every row has the same key
+    # Whose codes are its key; several: mixed into one; none: every row has the same key.
+    columns: tuple[int, ...]
     kinds: tuple[str, ...]  # of index that may serve
     text: str
+    bands: tuple[Band, ...] = ()  # of a grid: the two whose plane has the cells
+    cells: Cells | None = field(default=None, compare=False)
 
-    def keys(self, codes: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    def keys(self, codes: Sequence[np.ndarray], rows: int) -> Codes:
         """The keys of rows, from the codes of all columns."""
-        return one_key([codes[column] for column in self.columns], rows)
+        mine = [codes[column] for column in self.columns]
+        return (one_key(mine, rows),) if self.cells is None else self.cells.located(*mine)
 
 
 def one_key(codes: Sequence[np.ndarray], rows: int) -> np.ndarray:
@@ -71,10 +75,14 @@ class Step:
     carried: tuple[int, ...]  # columns of this stream that later steps start from
     last: bool
     exact: bool  # whether a key within the bounds is a match: nothing else has to be compared
+    cells: Cells | None = None  # where two bands drive a grid
 
     def bounds(self, codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
         """What partial results look for among the keys; ``rows``: how many there are."""
-        keys = sorted_keys((one_key([codes[link.source] for link in self.drivers], rows),))
+        mine = [codes[link.source] for link in self.drivers]
+        if self.cells is not None:
+            return probing(self.cells, self.drivers[0].name, sorted_keys(self.cells.located(*mine)))
+        keys = sorted_keys((one_key(mine, rows),))
         if len(self.drivers) != 1:
             return [Bounds(keys.key, keys.key, keys.rows)]
         found = []
@@ -128,6 +136,7 @@ class Planner:
                     self._columns[k][identity] = len(self._of_band[k])
                     self._of_band[k].append((band, name))
         self._arrangements: list[list[Arrangement]] = [[] for _ in streams]
+        self._planes: dict[tuple[Band, Band], Cells] = {}
         self._check_index()
 
     def _check_index(self) -> None:
@@ -135,9 +144,8 @@ class Planner:
         needs = {"hash": "an equality between streams whose types compare exactly"}
         serves = [band for band in bands if band.hashable] if self.index == "hash" else bands
         if self.index == "grid":
-            raise OptionError(
-                f"index='grid' must have two streams; got {len(self.streams)}; use index='auto', or a chain of two-way joins"
-            )
+            serves = [band for pair in combinations(bands, 2) if _plane(pair) for band in pair]
+            needs["grid"] = "two bands with both ends between the same two streams"
         if self.index not in ("auto", "scan") and not serves and not self.condition.impossible:
             needed = needs.get(self.index, "an equality, inequality or band between streams")
             raise OptionError(
@@ -165,7 +173,7 @@ class Planner:
             chosen.append(
                 old if k not in fixed and estimate.cost(k, old) < MUCH * estimate.cost(k, order) else order
             )
-        steps = tuple(self._steps(k, order, shares) for k, order in enumerate(chosen))
+        steps = tuple(self._steps(k, order, shares, rows) for k, order in enumerate(chosen))
         expected = tuple(estimate.fanouts(k, order) for k, order in enumerate(chosen))
         columns = tuple(tuple(of_stream) for of_stream in self._of_band)
         arrangements = tuple(tuple(of_stream) or (_EVERY_ROW,) for of_stream in self._arrangements)
@@ -183,7 +191,9 @@ class Planner:
                 found.append(Link(band, others[0], source, self._columns[stream][column_name(band, name)]))
         return found
 
-    def _steps(self, k: int, order: Sequence[int], shares: Mapping[str, float]) -> tuple[Step, ...]:
+    def _steps(
+        self, k: int, order: Sequence[int], shares: Mapping[str, float], rows: Sequence[float]
+    ) -> tuple[Step, ...]:
         there, steps = [k], []
         needed = {
             (stream, link.source)
@@ -192,9 +202,14 @@ class Planner:
         }
         for place, stream in enumerate(order):
             links = sorted(self.links(there, stream), key=lambda link: share_of(link.band, shares))
-            drivers = self._drivers(links)
+            drivers, cells = self._drivers(links), None
+            plane = self._cells(links, shares, rows[stream])
+            if plane is not None:
+                drivers, cells = plane
             # Several equalities are mixed into one key, which others may have too: they are compared again.
-            checks = tuple(link for link in links if len(drivers) > 1 or link not in drivers)
+            checks = tuple(
+                link for link in links if (len(drivers) > 1 and cells is None) or link not in drivers
+            )
             now = {self.streams[other] for other in (*there, stream)}
             residuals = tuple(
                 residual
@@ -207,17 +222,31 @@ class Planner:
             steps.append(
                 Step(
                     stream,
-                    self._arranged(stream, drivers),
+                    self._arranged(stream, drivers, cells),
                     drivers,
                     checks,
                     residuals,
                     carried,
                     place == len(order) - 1,
                     exact,
+                    cells,
                 )
             )
             there.append(stream)
         return tuple(steps)
+
+    def _cells(
+        self, links: Sequence[Link], shares: Mapping[str, float], rows: float
+    ) -> tuple[tuple[Link, ...], Cells] | None:
+        """Two bands between the same two streams that are better looked for together, as cells of a plane."""
+        for pair in combinations(links, 2):
+            first, second = (link.band for link in pair)
+            if not _plane((first, second)) or pair[0].target == pair[1].target:
+                continue
+            pays = pair[0] is links[0] and share_of(first, shares) * rows > GRID_CANDIDATES
+            if self.index == "grid" or (self.index == "auto" and pays):
+                return pair, self._planes.setdefault((first, second), Cells(first, second))
+        return None
 
     def _drivers(self, links: Sequence[Link]) -> tuple[Link, ...]:
         """What drives a step: all equalities as one key, if one of them is the most selective; else that band alone."""
@@ -231,28 +260,38 @@ class Planner:
             by_column.setdefault(link.target, link)
         return tuple(by_column[column] for column in sorted(by_column))
 
-    def _arranged(self, stream: int, drivers: Sequence[Link]) -> int:
+    def _arranged(self, stream: int, drivers: Sequence[Link], cells: Cells | None) -> int:
         columns = tuple(link.target for link in drivers)
-        arrangement = self._arrangement(stream, columns, drivers)
+        arrangement = self._arrangement(stream, columns, drivers, cells)
         mine = self._arrangements[stream]
         for place, other in enumerate(mine):
-            if other.columns == columns and other.kinds == arrangement.kinds:
+            if (other.columns, other.kinds, other.bands) == (columns, arrangement.kinds, arrangement.bands):
                 return place
         mine.append(arrangement)
         return len(mine) - 1
 
-    def _arrangement(self, stream: int, columns: tuple[int, ...], drivers: Sequence[Link]) -> Arrangement:
+    def _arrangement(
+        self, stream: int, columns: tuple[int, ...], drivers: Sequence[Link], cells: Cells | None
+    ) -> Arrangement:
         if not drivers:
             return _EVERY_ROW
         names = [str(_side(*self._of_band[stream][column])) for column in columns]
         text = " and ".join(names)
         hashable = all(link.band.hashable for link in drivers)
-        if self.index != "auto":
+        if cells is not None:
+            return Arrangement(columns, ("grid",), text, tuple(link.band for link in drivers), cells)
+        if self.index not in ("auto", "grid"):
             return Arrangement(columns, (self.index,), text)
         kinds = (
             ("bi_sort", "rap_table", "wib_tree", "hash") if hashable else ("bi_sort", "rap_table", "wib_tree")
         )
         return Arrangement(columns, ("hash", "bi_sort") if len(columns) > 1 else kinds, text)
+
+
+def _plane(pair: tuple[Band, Band]) -> bool:
+    """Whether two bands make a plane that a grid can divide into cells."""
+    same = set(pair[0].streams) == set(pair[1].streams)
+    return same and all(band.width is not None and band.domain.ordered and not band.equality for band in pair)
 
 
 _EVERY_ROW = Arrangement((), ("scan",), "every row")

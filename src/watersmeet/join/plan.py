@@ -103,7 +103,11 @@ class Cells(Driver):
 
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
         (x, valid), (y, also_valid) = (band.keys(stream, batch) for band in self.bands)
-        return (self._layout.locate(x, y), x, y), all_valid((valid, also_valid))
+        return self.located(x, y), all_valid((valid, also_valid))
+
+    def located(self, x: np.ndarray, y: np.ndarray) -> Codes:
+        """The codes of rows whose codes in the two bands are known."""
+        return self._layout.locate(x, y), x, y
 
     def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
         _, x, y = codes

@@ -84,8 +84,10 @@ def prepare_for_steps(
     )
     keys = []
     for arrangement in orders.arrangements[k]:
-        key = arrangement.keys(codes, batch.num_rows)
-        keys.append(sorted_keys((key if valid is None else key[rows],), None if valid is None else rows))
+        driving = arrangement.keys(codes, batch.num_rows)
+        if valid is not None:
+            driving = tuple(array[rows] for array in driving)
+        keys.append(sorted_keys(driving, None if valid is None else rows))
     return Block(first, batch.num_rows, keys[0], codes, times, tuple(keys[1:]), rows)
 
 

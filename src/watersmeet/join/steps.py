@@ -53,6 +53,7 @@ class Walk:
     stream: int  # that arrives
     streams: Sequence[str]
     steps: Sequence[Step]
+    columns: Sequence[int]  # of codes, by stream
     payload: Sequence[Payload | None]  # by stream, in a list that stays
     sights: Sequence[Sights | None]
     axis: TimeAxis | None
@@ -119,7 +120,7 @@ class Walk:
                     yield more.taken(np.flatnonzero(kept))
 
     def _probe(self, step: Step, partials: Partials, way: "_Way") -> Probe:
-        checks: list[Check | None] = [None] * way.columns(step)
+        checks: list[Check | None] = [None] * self.columns[step.stream]
         for link in step.checks:
             ends = link.ends(partials.codes[link.source])
             other = checks[link.target]
@@ -196,10 +197,6 @@ class _Way:
 
     def reachable(self, step: Step, validity: Validity) -> list[SubWindow]:
         return [segment for segment in self.segments[step.stream] if segment.overlaps(validity)]
-
-    def columns(self, step: Step) -> int:
-        segments = self.segments[step.stream]
-        return len(segments[0].codes) if segments else 0
 
 
 def _both(one: Check, two: Check) -> Check:
