@@ -1,8 +1,10 @@
 """Handshake join and low-latency handshake join: the oracle's pairs, each once, whoever of the cores is fast or slow."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +22,7 @@ from oracle import Pair
 from schedules import Schedule, schedules, step_by_step
 from strategies import HOWS, INDEXES, Run, runs
 from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.steps import Move, Steps
 from watersmeet.streams.window import Window
 
 FLOWS = ("handshake", "low_latency_handshake")
@@ -159,6 +162,42 @@ def test_results_can_be_taken_while_another_thread_pushes(flow: str) -> None:
     holds()
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["told_before", "told_now"])
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("timed", "counted"), ["rs", "sr"])
+@pytest.mark.parametrize("flow", FLOWS)
+def test_a_row_that_is_over_when_it_comes_meets_who_was_there(
+    flow: str, timed: str, counted: str, cores: int, told: bool
+) -> None:
+    over_when_it_comes(flow, timed, counted, cores, told)
+
+
+def over_when_it_comes(flow: str, timed: str, counted: str, cores: int, told: bool) -> None:
+    """A row's time is out of its window already, so no later row of the count window sees it. It sees the rows before it all the same,
+    also those that travel more slowly than what is said about times.
+    """
+    windows: dict[str, Window] = {timed: wm.Range(0, time="ts", lateness=1), counted: wm.Rows(1)}
+    shape: dict[str, Any] = {"index": "bi_sort", "subwindow": 1, "granularity": 1, "queue": 4}
+    join = wm.StreamJoin("r.k = s.k", r=windows["r"], s=windows["s"], flow=flow, cores=cores, **shape)
+    with closing(join):
+        core = join._core
+        assert isinstance(core, FlowCore)
+        core.runner_class = partial(Steps, choose=partial(fast, "rs".index(timed)))
+        found = pairs(join.push(**{timed: {"k": [0, 0], "ts": [0, 5]}}))
+        if told:
+            found += pairs(join.push(**{counted: {"k": [1]}}))
+        found += pairs(join.push(**{counted: {"k": [0]}, timed: {"k": [0], "ts": [4]}}))
+        found += pairs(join.finish())
+    row = 1 if told else 0
+    wanted = [(row, 1), (row, 2)] if counted == "r" else [(1, row), (2, row)]
+    same_pairs(found, wanted, flow)
+
+
+def fast(stream: int, moves: Sequence[Move]) -> Move:
+    """What is pushed enters at once; then one stream travels as far as it can before the other moves."""
+    return max(moves, key=lambda move: (move[0].name == "entry", move[1] == stream))
+
+
 # ---- where rows are ----------------------------------------------------------------------------------------------
 
 
@@ -207,6 +246,17 @@ def test_of_a_timed_stream_what_is_over_leaves_though_the_other_stream_is_silent
         for start in range(1, 400, 10):
             join.push(r=numbers(10, start))
             assert sum(held(join, 0)) < 60
+
+
+def test_rows_that_are_over_when_they_come_leave() -> None:
+    """The clock stands still, yet the cores hear of more rows that are over. Only the row that set the clock holds up those behind it."""
+    windows = {"r": wm.Rows(5), "s": wm.Range(10, time="ts", lateness=60)}
+    with closing(handshake(**windows, flow="low_latency_handshake")) as join:
+        join.push(r=numbers(1), s={"k": [0], "ts": [100]})
+        for _ in range(40):
+            join.push(r=numbers(1), s={"k": [0] * 4, "ts": [50] * 4})
+        *others, _ = sorted(core.stores[1].rows for core in line(join).cores)
+        assert max(others) <= 2
 
 
 def test_cores_know_their_borders() -> None:

@@ -10,7 +10,7 @@ import pytest
 from conditions import Condition, compare
 from schedules import Schedule
 from strategies import Run
-from test_flow_handshake import check
+from test_flow_handshake import check, over_when_it_comes
 from watersmeet.flow.base import Sending
 from watersmeet.flow.handshake import HandshakeCore, HandshakeFlow, Passing
 from watersmeet.flow.line import Ack, LineCore, Over
@@ -21,7 +21,7 @@ from watersmeet.flow.network import Link, Message, Node
 from watersmeet.flow.store import Meeting
 from watersmeet.join.chain import Probe
 from watersmeet.join.matches import Matches
-from watersmeet.streams.clock import BOTTOM
+from watersmeet.streams.clock import BOTTOM, TOP
 
 TRIALS = 150
 MISSING, EXTRA = r"missing \[\(", r"extra \[\("
@@ -30,19 +30,21 @@ EQUAL = Condition("r.x = s.a", lambda r, s: compare("=", r["x"], s["a"]), ("r.x"
 
 
 def window(rng: random.Random) -> tuple[Any, ...]:
-    return rng.choice([("rows", rng.randint(2, 6)), ("range", rng.randint(1, 6), "ts", 2), ("unbounded",)])
+    return rng.choice([("rows", rng.randint(2, 6)), ("range", rng.randint(0, 6), "ts", 4), ("unbounded",)])
 
 
 def crowd(rng: random.Random) -> Run:
-    """Rows that all match, in one or two interleaved pushes."""
+    """Rows that all match, in interleaved pushes. Some are out of time order, none is late."""
     seen, now, events = {"r": 0, "s": 0}, 0, []
     for _ in range(rng.randint(16, 32)):
         stream = rng.choice("rs")
         now += rng.choice([0, 0, 1])
-        events.append((stream, {"id": seen[stream], "ts": now, "x" if stream == "r" else "a": 0}))
+        time = now - rng.choice([0, 0, 1, 4])
+        events.append((stream, {"id": seen[stream], "ts": time, "x" if stream == "r" else "a": 0}))
         seen[stream] += 1
-    run = Run(EQUAL, window(rng), window(rng), (tuple(events),), index=rng.choice(["scan", "bi_sort"]))
-    return run.split([rng.choice([len(events), len(events) // 2 + 1])])
+    shape: dict[str, Any] = {"index": rng.choice(["scan", "bi_sort"]), "subwindow": rng.choice([None, 1])}
+    run = Run(EQUAL, window(rng), window(rng), (tuple(events),), **shape)
+    return run.split([rng.choice([len(events), len(events) // 2 + 1, 3])])
 
 
 def search(flow: str) -> None:
@@ -262,6 +264,23 @@ def test_expiry_may_not_overtake_rows(flow: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(kind, "send", hasty)
     with pytest.raises(AssertionError, match=MISSING):
         search(flow)
+
+
+@pytest.mark.parametrize(
+    ("flow", "cores", "told"), [("handshake", 1, False), ("low_latency_handshake", 2, True)]
+)
+@pytest.mark.parametrize(("timed", "counted"), ["rs", "sr"])
+def test_times_are_not_over_for_rows_to_come(
+    flow: str, timed: str, counted: str, cores: int, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_over = LineCore.note_over
+
+    def for_all(self: LineCore, side: int, arrival: int, time: int, end: int) -> None:
+        note_over(self, side, arrival, time, TOP)
+
+    monkeypatch.setattr(LineCore, "note_over", for_all)
+    with pytest.raises(AssertionError, match=MISSING):
+        over_when_it_comes(flow, timed, counted, cores, told)
 
 
 @pytest.mark.parametrize("flow", FLOWS)

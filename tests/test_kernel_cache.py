@@ -1,5 +1,6 @@
 """A Spark worker's cache of compiled kernels is its own, and begins with what others have compiled."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,19 +56,20 @@ def test_a_folder_begins_with_what_the_driver_has_compiled(
 
 
 def test_only_spark_workers_take_one(tmp_path: Path) -> None:
-    program = "import numba, sys; import watersmeet.kernels.jit; print(numba.config.CACHE_DIR)"
-    found = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"XDG_CACHE_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.strip() == ""
+    program = "import numba; import watersmeet.kernels.jit; print(numba.config.CACHE_DIR)"
     as_worker = (
         "import sys, types; sys.modules['__main__'].__spec__ = types.SimpleNamespace(name='pyspark.worker'); "
     )
+    assert printed_by(program, tmp_path) == ""
+    assert printed_by(as_worker + program, tmp_path) == str(
+        tmp_path / "watersmeet" / "numba" / sources() / "0"
+    )
+
+
+def printed_by(program: str, cache: Path) -> str:
+    """In the environment of the tests: PYTHONPATH may say whose sources these are."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     found = subprocess.run(
-        [sys.executable, "-c", as_worker + program], env={"XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, text=True, check=True
-    )  # fmt: skip
-    assert found.stdout.strip() == str(tmp_path / "watersmeet" / "numba" / sources() / "0")
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    return found.stdout.strip()

@@ -15,9 +15,10 @@ m = 0 means that r finds s in the leftmost core, m beyond the line that s finds 
 dropped once they are over.
 
 **Expiry is late, never early.** A row is dropped in the last core of its direction only: by what was said to be over on the other
-stream's entry link, behind all rows that could still see it (count windows: an arrival number; time windows: the times that rows
-and marks bring along). Those rows have come to this core before; if the row was here, they have met it here, else it has met, or
-will meet, them on its way. So a row that comes to the far end when it is over already is compared first and dropped then. While a
+stream's entry link, behind all rows that could still see it. For count windows that is an arrival number. For time windows it is the
+times that rows and marks bring along, and it holds for the rows that came before those: one that comes later, out of order and below
+such a time, may still see them. Those rows have come to this core before; if the row was here, they have met it here, else it has met,
+or will meet, them on its way. So a row that comes to the far end when it is over already is compared first and dropped then. While a
 window fills, nothing is over, and nothing is sent.
 
 **When rows move on.** A core keeps its share, the rows in the window / k; each message in a stream's direction tells it. The oldest
@@ -44,6 +45,7 @@ from watersmeet.flow.load import Load, Part
 from watersmeet.flow.message import Mark
 from watersmeet.flow.network import Link, Message
 from watersmeet.flow.work import Work
+from watersmeet.join.chain import least
 from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM
 
@@ -57,11 +59,11 @@ class Shift(Travelling):
 
 @dataclass(slots=True)
 class Passing:
-    """A mark on its way along one direction. ``gone``: time code below which rows of the other stream are over."""
+    """A mark on its way along one direction. ``gone``: time code below which rows of the other stream are over, and where these end."""
 
     mark: Mark
     share: int
-    gone: int
+    gone: tuple[int, int]
 
 
 class HandshakeCore(LineCore):
@@ -124,12 +126,12 @@ class HandshakeCore(LineCore):
             self.release(message.side, message.end)
             self._settle()
         elif isinstance(message, Over):
-            self.note_over(message.side, message.arrival, message.time)
+            self.note_over(message.side, message.arrival, message.time, message.end)
             self.drop_over(message.side)
         else:
             assert isinstance(message, Passing)
             self.share[port] = message.share
-            self._told_gone(port, message.gone)
+            self._told_gone(port, *message.gone)
             self._marks[port].append(message)
             self._pass_marks(port)
 
@@ -138,7 +140,7 @@ class HandshakeCore(LineCore):
     def arrive(self, rows: Shift) -> None:
         """Rows come in: they are kept and acknowledged, and meet who is here."""
         begun, part, side = self.clock(), rows.part, rows.part.side
-        self._told_gone(side, rows.load.gone[1 - side])
+        self._told_gone(side, rows.load.gone[1 - side], least(part.probe.validity.arrival_hi))
         matches = Matches()
         self.stores[1 - side].find(part, self.buffer, matches, since=self.met_from(side))
         self.keep(rows)
@@ -171,18 +173,21 @@ class HandshakeCore(LineCore):
 
     def drop_over(self, side: int) -> None:
         """In the last core of a stream's direction: what is over leaves."""
-        arrival, time = self.over[side]
+        arrival, time, came = self.over[side]
         store, end = self.stores[side], self.end[side]
-        store.expire(max(arrival, self.kept[side]), time)
+        store.expire(max(arrival, self.kept[side]), time, came)
         first = store.first
         kept = min(end, max(self.kept[side], arrival, end if first is None else first))
         self.kept[side] = self.sent[side] = kept
 
-    def _told_gone(self, port: int, gone: int) -> None:
-        """Rows and marks that enter the line here also say what is over of the stream that leaves it here."""
-        if self.onward[1 - port] is None and gone > self.over[1 - port][1]:
-            self.note_over(1 - port, BOTTOM, gone)
-            self.drop_over(1 - port)
+    def _told_gone(self, port: int, gone: int, end: int) -> None:
+        """Rows and marks that enter the line here also say what is over of the stream that leaves it here: of the rows below ``end``, which
+        came before them, those below a time."""
+        if self.onward[1 - port] is None and gone > BOTTOM:
+            _, known, came = self.over[1 - port]
+            if gone > known or end > came:
+                self.note_over(1 - port, BOTTOM, gone, end)
+                self.drop_over(1 - port)
 
     def oldest(self, side: int) -> int:
         return self.kept[side] if self.kept[side] < self.end[side] else NEVER

@@ -44,11 +44,17 @@ class Ack:
 
 @dataclass(slots=True)
 class Over:
-    """Rows of a stream below an arrival number or a time code can match nothing that comes behind this message."""
+    """What of a stream can match nothing that comes behind this message: rows below an arrival number, and of the rows below ``end``,
+    which came before this was said, those below a time code.
+
+    Opposite a window without time a row may come out of order, below that time already. No later row sees it, but it sees the rows before
+    it, which may be behind this message.
+    """
 
     side: int
     arrival: int
-    time: int = BOTTOM
+    time: int
+    end: int
 
 
 class Extent:
@@ -64,6 +70,7 @@ class Extent:
         self._first, self._end, self._gone = 0, 0, BOTTOM
         self._told = (0, BOTTOM)
         self._loads: deque[tuple[int, int]] = deque()  # (arrival number after it, newest time), if timed
+        self._lowest = TOP  # time among the rows since something was told last
 
     def add(self, part: Part) -> None:
         """Rows have entered."""
@@ -74,6 +81,7 @@ class Extent:
             self._first = max(self._first, self._end - self._counted)
         elif part.block.times is not None and part.block.count:
             self._loads.append((part.end, int(part.block.times.max())))
+            self._lowest = min(self._lowest, int(part.block.times.min()))
 
     def forget(self, gone: int) -> None:
         """Times below ``gone`` are over."""
@@ -86,17 +94,18 @@ class Extent:
         return self._end - self._first
 
     @property
-    def gone(self) -> int:
-        return self._gone
+    def gone(self) -> tuple[int, int]:
+        """Of the rows that have entered, which end at the second number, those below the first time are over."""
+        return self._gone, self._end
 
     def news(self, timed: bool) -> Over | None:
         """What the far end is to be told of this stream; None: nothing that it does not know. Nothing is over while a window fills."""
         arrival = 0 if self._counted is None else self._end - self._counted
         now = max(self._told[0], arrival), self._gone if timed else BOTTOM
-        if now == self._told:
+        if now == self._told and now[1] <= self._lowest:
             return None
-        self._told = now
-        return Over(self.side, *now)
+        self._told, self._lowest = now, TOP
+        return Over(self.side, *now, self._end)
 
 
 class LineCore(Core):
@@ -113,7 +122,7 @@ class LineCore(Core):
         outputs = [link for link in onward if link is not None]
         super().__init__(work, position, inputs, [*outputs, results], meeting=True)
         self.onward = list(onward)
-        self.over = [(BOTTOM, BOTTOM), (BOTTOM, BOTTOM)]  # by stream: what has been said to be over
+        self.over = [(BOTTOM, BOTTOM, 0), (BOTTOM, BOTTOM, 0)]  # by stream: what has been said to be over
 
     def choices(self) -> Sequence[int]:
         return [side for side in (0, 1) if self.inputs[side].messages and self.takes(side)]
@@ -133,10 +142,10 @@ class LineCore(Core):
         if link is not None:
             link.put(message)
 
-    def note_over(self, side: int, arrival: int, time: int) -> None:
+    def note_over(self, side: int, arrival: int, time: int, end: int) -> None:
         """Remember what is over: rows may come here after that was said."""
         known = self.over[side]
-        self.over[side] = max(known[0], arrival), max(known[1], time)
+        self.over[side] = max(known[0], arrival), max(known[1], time), max(known[2], end)
 
 
 class Line(Flow):

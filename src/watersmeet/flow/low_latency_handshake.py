@@ -22,7 +22,8 @@ is none.
 
 **Expiry** is told for rows and times alike: what is over of stream 0 enters on the right, behind the rows of stream 1 that may
 still see it, and goes left with them, and the other way round. Rows that it misses because they are still on their way to their
-home are dropped when they come there: who is to meet them meets them on their way.
+home are dropped when they come there: who is to meet them meets them on their way. Times are told of the rows that had entered by
+then: one that enters later, out of order and below them, is still to meet rows that are behind what was told.
 
 **No deadlock.** Rows that go right wait only for room on the link to the right and for their results; the rightmost core waits for
 its results only. The same holds to the left. What is not rows never waits.
@@ -106,7 +107,7 @@ class LowLatencyCore(LineCore):
             self.end_expedition(message.home)
         elif isinstance(message, Over):
             self.tell(port, message)
-            self.note_over(message.side, message.arrival, message.time)
+            self.note_over(message.side, message.arrival, message.time, message.end)
             self.stores[message.side].expire(*self.over[message.side])
         else:
             assert isinstance(message, Mark)

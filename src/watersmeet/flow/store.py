@@ -99,9 +99,10 @@ class Held(SubWindow):
         self.seal()
         return False
 
-    def expire(self, arrival: int, time: int) -> bool:
-        """Whether all rows have an arrival number below the one or a time code below the other. Who can forget a part of them does."""
-        return self.end <= arrival or self.max_time < time
+    def expire(self, arrival: int, time: int, came: int) -> bool:
+        """Whether all rows have an arrival number below the first, or a time code below the other and an arrival number below the last.
+        Who can forget a part of them does."""
+        return self.end <= arrival or (self.max_time < time and self.end <= came)
 
 
 class Sliding(Held):
@@ -160,9 +161,9 @@ class Sliding(Held):
             out.add(side, np.full(n, probe.first), self._found[:n].copy())
         return bool(n >= 0)
 
-    def expire(self, arrival: int, time: int) -> bool:
+    def expire(self, arrival: int, time: int, came: int) -> bool:
         marks = self.marks
-        while marks and (marks[0][2] <= arrival or marks[0][3] < time):
+        while marks and (marks[0][2] <= arrival or (marks[0][3] < time and marks[0][2] <= came)):
             self.scan.start, self.trimmed, _, _ = marks.popleft()
         return False
 
@@ -316,10 +317,11 @@ class Store:
             if sub.overlaps(probe.validity):
                 self.work.find(sub, probe, part.side, out, buffer)
 
-    def expire(self, arrival: int, time: int) -> None:
-        """Forget what has an arrival number below the one or a time code below the other; sub-windows go whole."""
-        if self.windows and self.windows[0].expire(arrival, time):
-            self.windows = [sub for sub in self.windows if not sub.expire(arrival, time)]
+    def expire(self, arrival: int, time: int, came: int = TOP) -> None:
+        """Forget what has an arrival number below the first, or a time code below the other; sub-windows go whole. ``came``: where rows
+        meet in any order, times are over of the rows below this arrival number only."""
+        if self.windows and self.windows[0].expire(arrival, time, came):
+            self.windows = [sub for sub in self.windows if not sub.expire(arrival, time, came)]
 
     @property
     def first(self) -> int | None:
