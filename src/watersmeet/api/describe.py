@@ -3,6 +3,7 @@
 Dicts, lists, texts and numbers, nothing else: it can be logged as JSON. Looking changes nothing.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from watersmeet.api.options import JoinOptions
@@ -51,10 +52,10 @@ def _orders(core: JoinCore, plan: Orders) -> dict[str, Any]:
     """In which order each arriving stream probes the others, and by what."""
     names, orders = core.streams, {}
     for k, steps in enumerate(plan.steps):
-        there, described = [k], []
+        described = []
         for step, expected in zip(steps, plan.fanouts[k], strict=True):
             arrangement = plan.arrangements[step.stream][step.by]
-            measured = core.learnt.fanouts.get((frozenset(there), step.stream))
+            measured = core.learnt.fanouts.get(step.edge)
             described.append(
                 {
                     "stream": names[step.stream],
@@ -67,9 +68,24 @@ def _orders(core: JoinCore, plan: Orders) -> dict[str, Any]:
                     "measured": None if measured is None else float(measured),
                 }
             )
-            there.append(step.stream)
         orders[names[k]] = described
-    return {"orders": orders, "filters": {name: str(expr) for name, expr in plan.condition.filters.items()}}
+    linked = _linked(names, [band.streams for band in plan.condition.bands])
+    return {
+        "orders": orders,
+        "linked": linked,
+        "filters": {name: str(expr) for name, expr in plan.condition.filters.items()},
+    }
+
+
+def _linked(names: Sequence[str], pairs: Iterable[Sequence[str]]) -> list[list[str]]:
+    """The streams in parts that no comparison links."""
+    parts = [{name} for name in names]
+    for pair in pairs:
+        touched = [part for part in parts if part.intersection(pair)]
+        parts = [part for part in parts if part not in touched] + [set().union(*touched)]
+    return sorted(
+        ([name for name in names if name in part] for part in parts), key=lambda part: names.index(part[0])
+    )
 
 
 def _pair_plan(plan: Plan) -> dict[str, Any]:

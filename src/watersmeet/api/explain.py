@@ -84,11 +84,9 @@ def _order_lines(plan: Mapping[str, Any]) -> list[str]:
                 f"{head} -> {step['stream']} by {by}   (about {_about(step['expected'])} for each{measured})"
             )
             lines += [f"{' ' * 15} check {text}" for text in [*step["checks"], *step["residuals"]]]
-    products = {step["stream"] for steps in plan["orders"].values() for step in steps if not step["drivers"]}
-    if products:
-        lines.append(
-            f"  warning    no comparison leads to {listed(sorted(products))}: results grow with the product of the windows"
-        )
+    if len(plan["linked"]) > 1:
+        parts = " from ".join(listed(part) for part in plan["linked"])
+        lines.append(f"  warning    no comparison leads to {parts}: a product, which grows with the windows")
     lines += [f"  filter {name}   {text}" for name, text in plan["filters"].items()]
     return lines
 

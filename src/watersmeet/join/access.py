@@ -153,7 +153,7 @@ class StepAccess:
         for step, fanout in zip(self.plan.steps[k], self.plan.fanouts[k], strict=True):
             for segment in segments[step.stream][-1:]:  # the others are sealed
                 segment.indexes[step.by].expect(probes)
-            probes *= self.fanouts.get((walk.there(step), step.stream), fanout)
+            probes *= self.fanouts.get(step.edge, fanout)
         return [partial(walk.start, block, sees, cut, segments, matches) for cut in cuts]
 
     def seen(self) -> list[Seen]:
@@ -162,7 +162,7 @@ class StepAccess:
             steps = self.plan.steps[k]
             made, walk.seen[:] = walk.seen[:], []
             for place, rows, more in made:
-                found.append((walk.there(steps[place]), steps[place].stream, rows, more))
+                found.append((steps[place].edge, rows, more))
         return found
 
 

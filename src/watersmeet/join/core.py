@@ -426,8 +426,7 @@ class JoinCore:
             self.replans = self.replans[1:]
             self.make_plan(self._shares())
         elif self.access is not None and self.learnt.due(self.access.seen()):
-            assert self.plan is not None
-            self.make_plan(self.plan.selectivity)
+            self.make_plan(self._shares())
 
     def note_latest(self, k: int, batch: pa.RecordBatch, times: np.ndarray | None) -> None:
         """Keep the row with the largest time seen of stream k, for as long as the axis of time may change."""

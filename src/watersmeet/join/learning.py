@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-Edge = tuple[frozenset[int], int]
-"""The streams that are there, and the one that is looked for."""
-Seen = tuple[frozenset[int], int, int, int]
-"""The same, with partial results in and out."""
+Edge = tuple[int, frozenset[str]]
+"""The stream that is looked for, and what must hold between it and those that are there: who else is there makes no difference."""
+Seen = tuple[Edge, int, int]
+"""A step, with partial results in and out."""
 
 FIRST = 4096  # partial results of which fan-outs are believed; then twice as many, and so on
 
@@ -19,9 +19,9 @@ class Learnt:
 
     def due(self, seen: Iterable[Seen]) -> bool:
         """Take in what was seen; whether the orders are to be thought over."""
-        for there, stream, rows, more in seen:
+        for edge, rows, more in seen:
             if rows:
-                edge, fanout = (there, stream), more / rows
+                fanout = more / rows
                 old = self.fanouts.get(edge)
                 weight = min(1.0, rows / FIRST)
                 self.fanouts[edge] = fanout if old is None else old + 0.5 * weight * (fanout - old)

@@ -76,6 +76,7 @@ class Step:
     kept: tuple[Source, ...]  # of the streams that were there, the columns that later steps still start from
     last: bool
     exact: bool  # whether a key within the bounds is a match: nothing else has to be compared
+    edge: Edge
     cells: Cells | None = None  # where two bands drive a grid
 
     def bounds(self, codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
@@ -192,6 +193,21 @@ class Planner:
                 found.append(Link(band, others[0], source, self._columns[stream][column_name(band, name)]))
         return found
 
+    def _complete(self, there: Sequence[int], stream: int) -> tuple[Residual, ...]:
+        """The residuals that can be evaluated once a stream has come to those that are there, and not before."""
+        name, now = self.streams[stream], {self.streams[other] for other in (*there, stream)}
+        return tuple(
+            residual
+            for residual in self.condition.residuals
+            if name in residual.streams and now.issuperset(residual.streams)
+        )
+
+    def edge(self, there: Sequence[int], stream: int) -> Edge:
+        texts = [link.band.text for link in self.links(there, stream)]
+        return stream, frozenset(
+            [*texts, *(str(residual.expr) for residual in self._complete(there, stream))]
+        )
+
     def _steps(
         self, k: int, order: Sequence[int], shares: Mapping[str, float], rows: Sequence[float]
     ) -> tuple[Step, ...]:
@@ -211,12 +227,7 @@ class Planner:
             checks = tuple(
                 link for link in links if (len(drivers) > 1 and cells is None) or link not in drivers
             )
-            now = {self.streams[other] for other in (*there, stream)}
-            residuals = tuple(
-                residual
-                for residual in self.condition.residuals
-                if self.streams[stream] in residual.streams and now.issuperset(residual.streams)
-            )
+            residuals = self._complete(there, stream)
             exact = not checks and not residuals
             later = {source for other, source in needed if other in order[place + 1 :]}
             carried = tuple(sorted(column for owner, column in later if owner == stream))
@@ -232,6 +243,7 @@ class Planner:
                     kept,
                     place == len(order) - 1,
                     exact,
+                    self.edge(there, stream),
                     cells,
                 )
             )
@@ -326,7 +338,7 @@ class Estimate:
         self._planner, self._rows, self._shares, self._measured = planner, rows, shares, measured
 
     def fanout(self, there: Sequence[int], stream: int) -> float:
-        edge = frozenset(there), stream
+        edge = self._planner.edge(there, stream)
         if edge in self._measured:
             return self._measured[edge]
         share = 1.0

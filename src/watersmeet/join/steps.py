@@ -63,10 +63,6 @@ class Walk:
         default_factory=list
     )  # (step, partial results in, out), for those who plan
 
-    def there(self, step: Step) -> frozenset[int]:
-        """The streams that are there before a step."""
-        return frozenset((self.stream, *(one.stream for one in self.steps[: self.steps.index(step)])))
-
     def start(
         self, block: Block, sees: Sees, share: slice, segments: Segments, out: Matches, buffer: PairBuffer
     ) -> None:
