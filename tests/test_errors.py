@@ -75,7 +75,7 @@ def test_a_window_that_makes_no_sense_is_refused_when_it_is_made(
         ({"result": "rows"}, "result.*pairs.*got 'rows'"),
         ({"subwindow": 0}, "subwindow.*got 0"),
         ({"r": 10}, "r.*Rows.*got 10"),
-        ({"t": wm.Rows(1)}, "two streams"),
+        ({f"s{i}": wm.Rows(1) for i in range(31)}, "must have two to 32 streams.*got 33: r, s, s0"),
         ({"windows": {"r": wm.Rows(1), "s": wm.Rows(1)}}, "windows"),
         ({"windows": [wm.Rows(1), wm.Rows(1)]}, "windows= must be a dict from stream to window"),
         ({"howw": "left"}, r"StreamJoin has no option 'howw'; did you mean 'how'\?"),

@@ -14,6 +14,7 @@ from watersmeet.spark import stream_join
 from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.spec import Binding, JoinSpec
 from watersmeet.spark.user import chaining
+from watersmeet.sql.condition import Condition
 from watersmeet.sql.select import Select
 
 Row = dict[str, Any]
@@ -36,7 +37,7 @@ class Level:
         self.how, self.windows, self.time = how, (left, right), time
         condition = "p.x BETWEEN q.x - 1 AND q.x + 1"
         select = f"p.id AS pid, q.id AS qid, p.ts AS pts, q.ts AS qts, {time} AS ts, p.x"
-        bound = wm.condition.Condition(condition).bind({"p": ROW, "q": ROW})
+        bound = Condition(condition).bind({"p": ROW, "q": ROW})
         self.spec = JoinSpec(
             condition, ("p", "q"), self.windows, (ROW, ROW), how, select, spread=choose_spread("auto", bound, self.windows, None, how),
             cores=2, state=str(folder), name=f"level-{number}", instance=f"{folder}/{number}",

@@ -67,6 +67,8 @@ class StreamJoin:
     - ``schemas``: ``{"r": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it. With the
       schemas of all streams a condition that does not fit them is refused at once.
     - ``subwindow``: rows in a sub-window, at least 1. Default None: worked out from the windows and the batches.
+    - ``probe_order``: with three streams or more: ``{"a": ["c", "b"]}``, in which order rows of a stream look for partners in the others.
+      Default None: chosen by what is seen, and changed while the join runs. The result is the same.
 
     How rows reach the cores and how results leave (docs/flows.md):
 
