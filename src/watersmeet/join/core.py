@@ -425,7 +425,7 @@ class JoinCore:
         if self.replans and self.condition is not None and int(min(self.arrivals.counts)) >= self.replans[0]:
             self.replans = self.replans[1:]
             self.make_plan(self._shares())
-        elif self.access is not None and self.learnt.due(self.access.seen()):
+        elif len(self.streams) > 2 and self.access is not None and self.learnt.due(self.access.seen()):
             self.make_plan(self._shares())
 
     def note_latest(self, k: int, batch: pa.RecordBatch, times: np.ndarray | None) -> None:

@@ -83,6 +83,11 @@ class Admission:
     turns: tuple[int, ...]  # the streams in the order in which they come, where ``order`` does not say
 
 
+def _short(numbers: np.ndarray) -> int | np.ndarray:
+    """One number where all are the same; they ascend."""
+    return int(numbers[0]) if numbers.size and numbers[0] == numbers[-1] else numbers
+
+
 class Arrivals:
     """Counts, clocks and watermark of some streams. ``admit`` decides; ``stand_at`` makes it count."""
 
@@ -132,7 +137,9 @@ class Arrivals:
         if not self.some_timed:
             arrived = self._admit_untimed(sizes, order, turns, counts)
             return Admission(arrived, counts, clock, self.gone(counts, clock), order, turns)
-        sequence = np.repeat(np.array(turns, np.uint8), [sizes[k] for k in turns]) if order is None else order
+        if order is None:
+            arrived = self._admit_in_turn(sizes, times, turns, counts, clock)
+            return Admission(arrived, counts, clock, self.gone(counts, clock), order, turns)
         starts = np.cumsum([0, *sizes])
         codes = [_NONE if t is None else t for t in times]
         rows = int(starts[-1])
@@ -143,7 +150,7 @@ class Arrivals:
                 ahead[starts[k] : starts[k + 1]] = self._ahead(k, own)
         late, seen = np.empty(rows, np.bool_), np.empty(self.streams * rows, np.int64)
         clocks = np.empty(self.streams * rows if self._mixed else 0, np.int64)
-        judge(sequence, starts[:-1], self._timed_array, flat, ahead, clock, counts, late, seen, clocks)
+        judge(order, starts[:-1], self._timed_array, flat, ahead, clock, counts, late, seen, clocks)
         parts = [slice(starts[k], starts[k + 1]) for k in range(self.streams)]
         by_stream = seen.reshape(self.streams, rows)
         by_clock = clocks.reshape(self.streams, rows if self._mixed else 0)
@@ -152,6 +159,50 @@ class Arrivals:
             for k, part in enumerate(parts)
         )
         return Admission(arrived, counts, clock, self.gone(counts, clock), order, turns)
+
+    def _admit_in_turn(
+        self,
+        sizes: Sequence[int],
+        times: Sequence[np.ndarray | None],
+        turns: Sequence[int],
+        counts: np.ndarray,
+        clock: np.ndarray,
+    ) -> tuple[Arrived, ...]:
+        """All rows of a stream see the same of the others. Counts and clock are moved."""
+        arrived: dict[int, Arrived] = {}
+        for k in turns:
+            own, late, rows = times[k], None, sizes[k]
+            before = clock[: self.streams].tolist()
+            if self.timed[k] and own is not None and own.size:
+                late = self._late(k, own, clock)
+                if late is not None:
+                    own = own[~late]
+                    rows = own.size
+            sees = tuple(
+                None
+                if j == k
+                else self._seen(k, j, own, int(counts[j]), np.full(rows if own is None else 0, before[j]))
+                for j in range(self.streams)
+            )
+            arrived[k] = Arrived(late, own, sees)
+            counts[k] += rows
+        return tuple(arrived[k] for k in range(self.streams))
+
+    def _late(self, k: int, times: np.ndarray, clock: np.ndarray) -> np.ndarray | None:
+        """Which of a stream's rows, that come one after the other, are late; None: nobody. The clock is moved.
+
+        A late row is older than the watermark, and so than its own stream's clock: it moves nothing, and need not be left out first.
+        """
+        ahead, place = self._ahead(k, times), self.streams + k
+        others = min(int(clock[self.streams + j]) for j in range(self.streams) if j != k)
+        own, newest = int(clock[place]), int(ahead.max())
+        clock[k] = max(int(clock[k]), int(times.max()))
+        clock[place] = max(own, newest)
+        if int(times.min()) >= min(others, max(own, newest)):
+            return None
+        before = np.maximum.accumulate(np.concatenate(([own], ahead[:-1])))
+        late: np.ndarray = times < np.minimum(before, others)
+        return late if late.any() else None
 
     def stand_at(self, counts: np.ndarray, clock: np.ndarray) -> None:
         self.counts, self.clock = counts, clock
@@ -224,17 +275,15 @@ class Arrivals:
             seen, clocks = seen[:, kept], clocks[:, kept] if clocks.size else clocks
             times = None if times is None else times[kept]
         sees = tuple(
-            None if j == k else self._seen(k, j, times, seen[j], clocks[j]) for j in range(self.streams)
+            None if j == k else self._seen(k, j, times, _short(seen[j]), clocks[j])
+            for j in range(self.streams)
         )
         return Arrived(late if someone_late else None, times, sees)
 
     def _seen(
-        self, k: int, j: int, times: np.ndarray | None, seen: np.ndarray, clocks: np.ndarray
+        self, k: int, j: int, times: np.ndarray | None, seen: int | np.ndarray, clocks: np.ndarray
     ) -> Validity:
-        hi: int | np.ndarray = seen
-        if seen.size and seen[0] == seen[-1]:  # ascending, so all the same
-            hi = int(seen[0])
-        validity = self._counted(j, hi)
+        validity = self._counted(j, seen)
         if self.timed[j] and self.axis is not None:  # no axis: the other stream has no rows yet
             if times is not None:
                 validity.time_lo, validity.time_hi = self.axis.bounds(k, j, times)
