@@ -175,3 +175,37 @@ def test_names_of_streams_are_told_in_errors() -> None:
         match=re.escape("order= must hold only the names 'a', 'b' and 'c'; got 'x' at place 0"),
     ):
         join.push(a={"k": [1]}, order=["x"])
+
+
+def test_expressions_that_only_look_alike_have_keys_of_their_own() -> None:
+    """0.1 is a decimal and 1e-1 a double: 3 * 0.1 is 0.3 in the one and a little more in the other."""
+    text = "a.x * 0.1 = b.y AND a.x * 1e-1 = c.y"
+    windows = {name: wm.Rows(5) for name in "abc"}
+    for y, expected in ((3 * 0.1, 1), (0.3, 0)):
+        join = wm.StreamJoin(text, windows=windows)
+        assert join.push(a={"x": [3]}, b={"y": [0.3]}, c={"y": [y]}).count == expected
+
+
+@pytest.mark.parametrize("first", [1000, -1000])
+def test_what_an_untimed_row_has_seen_follows_the_axis_of_time(first: int) -> None:
+    """b comes while times are seconds, c makes them microseconds. b has seen a's clock at first + 50: only a(first + 50) is with b."""
+    windows = {name: wm.Range("10 s", time="ts", lateness="100 s") for name in "ac"}
+    join = wm.StreamJoin("TRUE", windows={"a": windows["a"], "b": wm.Rows(9), "c": windows["c"]})
+    join.push(a={"ts": pa.array([first, first + 50], pa.timestamp("s"))})
+    join.push(b={"x": [1]})
+    assert join.push(c={"ts": pa.array([(first + 5) * 10**6], pa.timestamp("us"))}).count == 0
+    assert _listed(join.push(c={"ts": pa.array([(first + 45) * 10**6], pa.timestamp("us"))})) == [(1, 0, 1)]
+
+
+@pytest.mark.parametrize("orders", [{"a": None}, {"a": 5}, {"a": ["b", 3]}, {"a": {"b", "c"}}, {"a": "bc"}])
+def test_a_probe_order_is_a_list_of_names(orders: object) -> None:
+    with pytest.raises(wm.OptionError, match="probe_order= of stream 'a' must name each of 'b', 'c' once"):
+        chained(probe_order=orders)
+
+
+def test_sixteen_streams_in_all_pairs() -> None:
+    """120 bands, of which each step compares up to 15."""
+    names = [f"s{i}" for i in range(16)]
+    text = " AND ".join(f"{a}.k = {b}.k" for i, a in enumerate(names) for b in names[i + 1 :])
+    join = wm.StreamJoin(text, windows={name: wm.Rows(3) for name in names})
+    assert join.push({name: {"k": [1, 2]} for name in names}).count == 2

@@ -139,3 +139,20 @@ def test_a_join_whose_middle_sub_window_has_gone_is_saved_and_loaded(tmp_path: P
     probe = {"id": np.array([1, 2]), "ts": np.array([2000, 2300]), "x": np.array([2, 3])}
     found = [one.push(s=probe).to_arrow().to_pydict() for one in (join, wm.StreamJoin.load(tmp_path))]
     assert found[0] == found[1] == {"rid": [2, 10, 15], "sid": [1, 1, 2]}
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_rows_after_a_newest_sub_window_that_has_gone_keep_their_numbers(tmp_path: Path, rows: int) -> None:
+    """A row out of order can be over when it comes: its sub-window goes at once, and is the newest. What comes next must be itself."""
+    join = wm.StreamJoin(
+        "a.k = b.k", subwindow=1, select="a.id, b.k", a=wm.Range(0, time="ts", lateness=100), b=wm.Rows(8)
+    )
+    join.push(b={"k": [1]})
+    join.push(a={"ts": [10], "k": [1], "id": [0]})
+    join.push(a={"ts": [5], "k": [1], "id": [1]})
+    join.save(tmp_path / "state")
+    again = wm.StreamJoin.load(tmp_path / "state")
+    more = {"ts": [10, 10][:rows], "k": [1, 2][:rows], "id": [2, 3][:rows]}
+    expected = [{"id": 2, "k": 1}]
+    assert join.push(a=more).to_arrow().to_pylist() == expected
+    assert again.push(a=more).to_arrow().to_pylist() == expected

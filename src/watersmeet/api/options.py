@@ -54,6 +54,12 @@ class JoinOptions(FlowOptions):
         rows: Any = self.subwindow
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise OptionError(f"subwindow= must be a whole number of at least 1; got {rows!r}")
+        if isinstance(self.probe_order, Mapping):  # plain data, whatever was given
+            plain = {
+                name: list(order) if isinstance(order, list | tuple) else order
+                for name, order in self.probe_order.items()
+            }
+            object.__setattr__(self, "probe_order", plain)
         self.check()
         if self.model is not None and self.order != "none":
             if self.result != "pairs":

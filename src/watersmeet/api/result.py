@@ -126,7 +126,7 @@ class Result:
         if self._gatherer.mode == "count":
             raise ResultError(
                 "pairs must be kept to be listed; got result='count', which only counts them; "
-                "make the join with result='pairs' or 'ranges'"
+                f"make the join with result='pairs'{' or ' + repr('ranges') if len(self._gatherer.streams) == 2 else ''}"
             )
         if self._pairs is None:
             self._pairs = dict(zip(self._gatherer.streams, self._matches.columns(), strict=True))

@@ -134,6 +134,20 @@ class JoinCore:
                 for sub in chain.subwindows:
                     if self.arrivals.timed[k]:
                         sub.set_times(axis.codes(k, self._payload(k).rows_between(sub.base, sub.end)))
+            for seen in self.backsights:
+                if seen is not None:
+                    seen.change_axis(
+                        axis, {k: self._times_so_far(k) for k in self.places if self.arrivals.timed[k]}
+                    )
+
+    def _times_so_far(self, k: int) -> np.ndarray:
+        """The codes of all times of a timed stream. Until all streams are known the watermark has not begun, and no row has gone."""
+        return np.concatenate(
+            [
+                np.empty(0, np.int64),
+                *(sub.times[: sub.count] for sub in self.chains[k].subwindows if sub.times is not None),
+            ]
+        )
 
     def bind(self, condition: BoundCondition, columns: Sequence[Sequence[str]]) -> None:
         """All schemas are known: from now on rows can be joined. ``columns``: what must be kept of each stream."""
@@ -209,8 +223,8 @@ class JoinCore:
         return payload.rows_between(max(payload.first, payload.end - SAMPLE), payload.end)
 
     def _window_rows(self, k: int) -> int:
-        window = self.windows[k]
-        return window.rows or max(self.chains[k].rows, 65_536)
+        least = 65_536 if len(self.streams) == 2 else SAMPLE
+        return self.windows[k].rows or max(self.chains[k].rows, least)
 
     def rebuild(self) -> None:
         """Make the sub-windows anew from the stored rows, keeping their borders."""

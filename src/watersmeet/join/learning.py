@@ -8,6 +8,7 @@ Seen = tuple[Edge, int, int]
 """A step, with partial results in and out."""
 
 FIRST = 4096  # partial results of which fan-outs are believed; then twice as many, and so on
+OFTEN = 1 << 22  # but the orders are thought over at least this often: streams change
 
 
 class Learnt:
@@ -28,5 +29,5 @@ class Learnt:
                 self._since += rows
         if self._since < self._next:
             return False
-        self._since, self._next = 0, 2 * self._next
+        self._since, self._next = 0, min(2 * self._next, OFTEN)
         return True

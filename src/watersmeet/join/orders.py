@@ -120,7 +120,7 @@ class Orders:
 def column_name(band: Band, stream: str) -> tuple[object, ...]:
     """Sides of bands with the same name have the same codes."""
     side = band.left if band.streams[0] == stream else band.right
-    return str(side), type(band.domain).__name__, band.domain.name, band.domain.ordered, band.null_safe
+    return side, type(band.domain).__name__, band.domain.name, band.domain.ordered, band.null_safe
 
 
 class Planner:
@@ -138,6 +138,7 @@ class Planner:
                     self._columns[k][identity] = len(self._of_band[k])
                     self._of_band[k].append((band, name))
         self._arrangements: list[list[Arrangement]] = [[] for _ in streams]
+        self._links = self._all_links()
         self._planes: dict[tuple[Band, Band], Cells] = {}
         self._check_index()
 
@@ -183,15 +184,20 @@ class Planner:
 
     def links(self, there: Iterable[int], stream: int) -> list[Link]:
         """The bands between streams that are there and one that is looked for."""
-        found, name = [], self.streams[stream]
-        names = {self.streams[k]: k for k in there}
+        return [link for other in there for link in self._links.get((other, stream), ())]
+
+    def _all_links(self) -> dict[tuple[int, int], list[Link]]:
+        """By pair (there, looked for). Planning asks for them often."""
+        links: dict[tuple[int, int], list[Link]] = {}
         for band in self.condition.bands:
-            others = [other for other in band.streams if other != name]
-            if name in band.streams and len(others) == 1 and others[0] in names:
-                other = names[others[0]]
-                source = (other, self._columns[other][column_name(band, others[0])])
-                found.append(Link(band, others[0], source, self._columns[stream][column_name(band, name)]))
-        return found
+            for name, other in (band.streams, band.streams[::-1]):
+                j, i = self.streams.index(name), self.streams.index(other)
+                source, target = (
+                    self._columns[i][column_name(band, other)],
+                    self._columns[j][column_name(band, name)],
+                )
+                links.setdefault((i, j), []).append(Link(band, other, (i, source), target))
+        return links
 
     def _complete(self, there: Sequence[int], stream: int) -> tuple[Residual, ...]:
         """The residuals that can be evaluated once a stream has come to those that are there, and not before."""
@@ -338,9 +344,10 @@ class Estimate:
         self._planner, self._rows, self._shares, self._measured = planner, rows, shares, measured
 
     def fanout(self, there: Sequence[int], stream: int) -> float:
-        edge = self._planner.edge(there, stream)
-        if edge in self._measured:
-            return self._measured[edge]
+        if self._measured:
+            edge = self._planner.edge(there, stream)
+            if edge in self._measured:
+                return self._measured[edge]
         share = 1.0
         for link in self._planner.links(there, stream):
             share *= share_of(link.band, self._shares)
@@ -384,7 +391,7 @@ def checked_orders(orders: object, streams: Sequence[str]) -> dict[int, list[int
                 f"probe_order= must name the streams {', '.join(map(repr, streams))}; got {name!r}"
             )
         wanted = [other for other in streams if other != name]
-        if isinstance(others, str) or sorted(others) != sorted(wanted):
+        if not isinstance(others, list | tuple) or sorted(map(str, others)) != sorted(wanted):
             raise OptionError(
                 f"probe_order= of stream {name!r} must name each of {', '.join(map(repr, wanted))} once; got {others!r}"
             )

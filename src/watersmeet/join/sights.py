@@ -4,12 +4,12 @@ A timed row that was seen by a later untimed one was within its window at its ow
 last, its own range does not say so: it is kept here, by arrival number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from watersmeet.streams.arrival import Sees
-from watersmeet.streams.clock import BOTTOM
+from watersmeet.streams.clock import BOTTOM, TimeAxis
 
 Mark = tuple[int, int, np.ndarray]
 
@@ -42,6 +42,17 @@ class Sights:
         """What rows with these arrival numbers had seen of a timed stream."""
         place, offsets = self._places[timed], numbers - self.first
         return self._columns[place][offsets], self._columns[place + 1][offsets]
+
+    def change_axis(self, axis: TimeAxis, times: Mapping[int, np.ndarray]) -> None:
+        """Go over to another axis. ``times``: of each timed stream, the codes of all its times on it, in arrival order."""
+        rows = self.end - self.first
+        for stream, place in self._places.items():
+            seen = self._columns[place, :rows]
+            # The clock that a row has seen is the largest time of the rows that it has seen.
+            clocks = np.concatenate(([BOTTOM], np.maximum.accumulate(times[stream])))[seen]
+            cut, begun = np.full(rows, BOTTOM), clocks > BOTTOM
+            cut[begun] = axis.shift(clocks[begun], -axis.duration[stream])
+            self._columns[place + 1, :rows] = cut
 
     def drop_before(self, arrival: int) -> None:
         """Rows have gone. The old columns stay as they were, for who goes back to them."""

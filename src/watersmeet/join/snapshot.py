@@ -102,6 +102,11 @@ def _restore_stream(core: JoinCore, k: int, table: pa.Table, borders: list[list[
         core.note_latest(k, batch, core.times(k, batch))
         if flags is not None:
             flags.restore(base, rows.column(DONE).to_numpy())
+    count = int(core.arrivals.counts[k])
+    if borders and payload.end < count:  # the newest sub-window has gone
+        payload.append(
+            _nobody(count - payload.end, payload.rows_between(payload.first, payload.first).schema)
+        )
     core.reach_flags()
 
 

@@ -102,9 +102,11 @@ class Walk:
 
     def _count(self, step: Step, partials: Partials, way: "_Way") -> None:
         """The last step, where nothing has to be compared: its results are counted, not listed."""
-        probe = self._probe(step, partials, way)
+        probe, found = self._probe(step, partials, way), Matches()
         for segment in way.reachable(step, probe.validity):
-            find_ranges(segment, probe, 0, True, way.buffer, way.out)
+            find_ranges(segment, probe, 0, True, way.buffer, found)
+        way.out.counts.append(found.count)
+        self.seen.append((len(self.steps) - 1, partials.rows.size, found.count))
 
     def _found(self, step: Step, partials: Partials, way: "_Way") -> Iterator[Partials]:
         """Partial results with a row of one more stream."""
