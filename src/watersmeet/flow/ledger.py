@@ -103,8 +103,9 @@ class Ledger(JoinCore):
         self.sights = None if self.prompt else (Sight(), Sight())
         self.borders: list[list[int]] | None = None  # between the rows of one core and the next
 
-    def _index(self, k: int, capacity: int, predecessor: Index | None) -> None:
+    def _indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
         """The ledger has no indexes."""
+        return ()
 
     # ---- in and out ---------------------------------------------------------------------------------------------
 
