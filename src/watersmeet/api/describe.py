@@ -8,6 +8,7 @@ from typing import Any
 
 from watersmeet.api.options import JoinOptions
 from watersmeet.api.tally import Tally
+from watersmeet.join.access import StepAccess
 from watersmeet.join.binding import Schemas
 from watersmeet.join.core import JoinCore
 from watersmeet.join.orders import Orders
@@ -73,7 +74,24 @@ def _orders(core: JoinCore, plan: Orders) -> dict[str, Any]:
     return {
         "orders": orders,
         "linked": linked,
+        "stash": _stash(core),
         "filters": {name: str(expr) for name, expr in plan.condition.filters.items()},
+    }
+
+
+def _stash(core: JoinCore) -> dict[str, Any] | None:
+    stash = core.access.stash if isinstance(core.access, StepAccess) else None
+    if stash is None:
+        return None
+    return {
+        "hot": core.streams[stash.plan.hot],
+        "pair": [core.streams[k] for k in stash.plan.pair],
+        "drivers": [link.band.text for link in stash.plan.drivers],
+        "entries": stash.held,
+        "room": stash.rows,
+        "overwritten": stash.overwritten,
+        "complete": stash.complete_from <= core.chains[stash.plan.pair[0]].first,
+        "bytes": stash.nbytes,
     }
 
 

@@ -84,6 +84,14 @@ def _order_lines(plan: Mapping[str, Any]) -> list[str]:
                 f"{head} -> {step['stream']} by {by}   (about {_about(step['expected'])} for each{measured})"
             )
             lines += [f"{' ' * 15} check {text}" for text in [*step["checks"], *step["residuals"]]]
+    stash = plan["stash"]
+    if stash is not None:
+        state = (
+            "complete" if stash["complete"] else "not complete: older rows are looked for in the plain way"
+        )
+        lines.append(
+            f"  stash      for {stash['hot']}: pairs of {' and '.join(stash['pair'])}, {stash['entries']:,} of {stash['room']:,}, {state}"
+        )
     if len(plan["linked"]) > 1:
         parts = " from ".join(listed(part) for part in plan["linked"])
         lines.append(f"  warning    no comparison leads to {parts}: a product, which grows with the windows")

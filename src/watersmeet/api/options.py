@@ -41,6 +41,7 @@ class JoinOptions(FlowOptions):
     target_latency: float | None = None
     collect: str | float | None = None
     probe_order: Mapping[str, Sequence[str]] | None = None
+    stash: str | int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.condition, str):
@@ -54,6 +55,12 @@ class JoinOptions(FlowOptions):
         rows: Any = self.subwindow
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise OptionError(f"subwindow= must be a whole number of at least 1; got {rows!r}")
+        entries: Any = self.stash
+        whole = isinstance(entries, int) and not isinstance(entries, bool) and entries >= 1
+        if entries is not None and entries != "auto" and not whole:
+            raise OptionError(
+                f"stash= must be 'auto', a whole number of entries of at least 1, or None; got {entries!r}"
+            )
         if isinstance(self.probe_order, Mapping):  # plain data, whatever was given
             plain = {
                 name: list(order) if isinstance(order, list | tuple) else order
@@ -89,6 +96,10 @@ class JoinOptions(FlowOptions):
                 raise OptionError(
                     f"probe_order= must have three streams or more; got {' and '.join(map(repr, streams))}"
                 )
+            if self.stash is not None:
+                raise OptionError(
+                    f"stash= must have three streams or more; got {' and '.join(map(repr, streams))}"
+                )
             return
         if self.kind.name != "inner":
             raise OptionError(
@@ -109,8 +120,9 @@ class JoinOptions(FlowOptions):
     def to_json(self) -> dict[str, Any]:
         """As a saved state has it."""
         data = asdict(self)
-        if self.probe_order is None:  # two streams have none
-            del data["probe_order"]
+        for name in ("probe_order", "stash"):  # two streams have none
+            if data[name] is None:
+                del data[name]
         return data
 
     @classmethod

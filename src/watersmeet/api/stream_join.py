@@ -69,6 +69,8 @@ class StreamJoin:
     - ``subwindow``: rows in a sub-window, at least 1. Default None: worked out from the windows and the batches.
     - ``probe_order``: with three streams or more: ``{"a": ["c", "b"]}``, in which order rows of a stream look for partners in the others.
       Default None: chosen by what is seen, and changed while the join runs. The result is the same.
+    - ``stash``: with three streams or more: how many pairs of two streams are kept, indexed, for the stream that arrives most often, or
+      "auto". Default None: no intermediate result is stored. The result is the same.
 
     How rows reach the cores and how results leave (docs/flows.md):
 
@@ -111,6 +113,7 @@ class StreamJoin:
         target_latency: float | None = None,
         collect: str | float | None = None,
         probe_order: Mapping[str, Sequence[str]] | None = None,
+        stash: str | int | None = None,
         **streams: Window,
     ) -> None:
         named = named_windows(windows, streams, OPTIONS)
@@ -126,6 +129,7 @@ class StreamJoin:
             result=result,
             subwindow=subwindow,
             probe_order=probe_order,
+            stash=stash,
             **spelled_out(flow, flow_options),
         )
         self._set_up(named, options)
@@ -166,7 +170,7 @@ class StreamJoin:
             kind = FlowCore if options.model.collect is None else CollectingCore
             return kind(self.streams, windows, how, index, mode, options.model, size)
         orders = checked_orders(options.probe_order, self.streams)
-        return JoinCore(self.streams, windows, how, index, mode, options.cores, size, orders)
+        return JoinCore(self.streams, windows, how, index, mode, options.cores, size, orders, options.stash)
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
@@ -372,14 +376,13 @@ class StreamJoin:
     def _give(self, outcome: Outcome, pushes: int, started: float) -> Result:
         """Where a push begins to count: all that can fail comes before ``commit``; what follows it only adds numbers."""
         result, tally = self._result(outcome), self._pushed
-        late = self._late_in(result) if result.late else None
+        late = tally.late_with(self._late_in(result)) if result.late else tally.late
         now = time.perf_counter()
         self._core.commit()
         tally.pushes += pushes
         tally.results += result.count
         tally.seconds += now - started
-        if late is not None:
-            tally.add_late(late)
+        tally.late = late
         return result
 
     def _late_in(self, result: Result) -> list[int]:
@@ -487,9 +490,8 @@ class StreamJoin:
 
     def _take(self, outcome: Outcome) -> Result:
         result, taken = self._result(outcome), self._taken
-        late = self._late_in(result)
         taken.results += result.count
-        taken.add_late(late)
+        taken.late = taken.late_with(self._late_in(result))
         return result
 
     def close(self) -> None:

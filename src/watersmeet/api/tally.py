@@ -13,8 +13,9 @@ class Tally:
     pushes: int = 0
     seconds: float = 0.0
 
-    def add_late(self, late: Sequence[int]) -> None:
-        self.late = [one + two for one, two in zip(self.late, late, strict=True)]
+    def late_with(self, late: Sequence[int]) -> list[int]:
+        """What ``late`` is once these rows have been counted, too."""
+        return [one + two for one, two in zip(self.late, late, strict=True)]
 
     def plus(self, other: "Tally") -> "Tally":
         """What both have counted."""

@@ -4,7 +4,7 @@ Made anew with the plan: ``PairAccess`` for two streams, ``StepAccess`` for more
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
-from watersmeet.join.chain import Block, Probe, SubWindow
+from watersmeet.join.chain import Block, Probe, SubWindow, least
 from watersmeet.join.learning import Edge, Seen
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Orders
@@ -22,6 +22,7 @@ from watersmeet.join.plan import Plan
 from watersmeet.join.pool import Task
 from watersmeet.join.prepare import make_probe, prepare_block, prepare_for_steps
 from watersmeet.join.probing import PairResidual, find_pairs, find_ranges
+from watersmeet.join.stash import Stash
 from watersmeet.join.steps import Walk
 from watersmeet.streams.arrival import Sees
 from watersmeet.streams.payload import Payload
@@ -65,6 +66,15 @@ class Access(Protocol):
 
     def probes(self, k: int, part: Part, segments: Segments, cores: int, matches: Matches) -> list[Task]:
         """The tasks that look for partners of stream k's rows."""
+
+    def rounds(self) -> Sequence[Sequence[int]]:
+        """Streams whose rows may look for partners at the same time, all rows being stored."""
+
+    def after(self, oldest: Sequence[int]) -> None:
+        """Tasks have run. ``oldest``: by stream, the arrival number of the oldest row that is stored."""
+
+    def forget(self, counts: Sequence[int]) -> None:
+        """A push was taken back; so many rows of each stream have come."""
 
     def seen(self) -> list[Seen]:
         """What steps have made of partial results since this was last asked."""
@@ -110,6 +120,15 @@ class PairAccess:
             subwindows[0].trim(validity.arrival_lo, 0.0 if pairs > subwindows[0].count / 4 else 0.5)
         return [partial(self.find, sub, share, k, matches) for sub in subwindows for share in shares]
 
+    def rounds(self) -> Sequence[Sequence[int]]:
+        return ((0, 1),)
+
+    def after(self, oldest: Sequence[int]) -> None:
+        return
+
+    def forget(self, counts: Sequence[int]) -> None:
+        return
+
     def seen(self) -> list[Seen]:
         return []
 
@@ -129,6 +148,8 @@ class StepAccess:
     habits: Sequence[Habits]
     walks: Sequence[Walk]  # by arriving stream
     fanouts: Mapping[Edge, float]  # as measured
+    stash: Stash | None = None
+    by_stash: Walk | None = None  # the hot stream's way through it
 
     def checked(self, k: int) -> int:
         return len(self.plan.columns[k])
@@ -154,7 +175,50 @@ class StepAccess:
             for segment in segments[step.stream][-1:]:  # the others are sealed
                 segment.indexes[step.by].expect(probes)
             probes *= self.fanouts.get(step.edge, fanout)
-        return [partial(walk.start, block, sees, cut, segments, matches) for cut in cuts]
+        walks = [(walk, sees)]
+        if self.stash is not None and self.by_stash is not None and k == self.stash.plan.hot:
+            self.stash.expect(float(rows))
+            walks = [(self.by_stash, sees), *((walk, rest) for rest in self._recomputed(self.stash, sees))]
+        return [
+            partial(way.start, block, seen, cut, segments, matches) for way, seen in walks for cut in cuts
+        ]
+
+    def _recomputed(self, stash: Stash, sees: Sees) -> list[Sees]:
+        """What hot rows must look for in the plain way: rows of the first stream for which the stash is not complete."""
+        first = stash.plan.pair[0]
+        seen = sees[first]
+        assert seen is not None
+        if stash.complete_from <= least(seen.arrival_lo):
+            return []
+        lost = replace(seen, arrival_hi=np.minimum(seen.arrival_hi, stash.complete_from))
+        if not isinstance(seen.arrival_hi, np.ndarray):
+            lost.arrival_hi = min(seen.arrival_hi, stash.complete_from)
+        return [tuple(lost if j == first else validity for j, validity in enumerate(sees))]
+
+    def rounds(self) -> Sequence[Sequence[int]]:
+        streams = range(len(self.walks))
+        if self.stash is None:
+            return (streams,)
+        pair = self.stash.plan.pair
+        return pair, [k for k in streams if k not in pair]
+
+    def after(self, oldest: Sequence[int]) -> None:
+        if self.stash is None:
+            return
+        first, second = self.stash.plan.pair
+        for k in (first, second):
+            found = self.walks[k].pairs
+            if found:
+                columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+                found.clear()
+                self.stash.add(columns, (oldest[first], oldest[second]))
+
+    def forget(self, counts: Sequence[int]) -> None:
+        if self.stash is not None:
+            for walk in self.walks:
+                if walk.pairs is not None:
+                    walk.pairs.clear()
+            self.stash.forget(int(counts[self.stash.plan.pair[0]]))
 
     def seen(self) -> list[Seen]:
         found: list[Seen] = []

@@ -5,8 +5,9 @@ A push is all or nothing. What can be refused (schemas, null times, expressions)
 wherever: numbers, rows and flags are put back, and the indexes are made anew from the rows, which are the state.
 """
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,15 +19,16 @@ from watersmeet.index.choose import Habits
 from watersmeet.join.access import PARALLEL, Access, Part, Sizing, StepAccess, pair_access
 from watersmeet.join.chain import Block, Chain, SubWindow
 from watersmeet.join.flags import Flags
-from watersmeet.join.learning import Learnt
+from watersmeet.join.learning import Learnt, Trial
 from watersmeet.join.matches import Matches
-from watersmeet.join.orders import Orders, Planner
+from watersmeet.join.orders import Orders, Planner, StashPlan
 from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.plan import Plan, estimate, make_plan
 from watersmeet.join.pool import Pool, Task
 from watersmeet.join.prepare import SLICE, bare_block, out_of_sight, slices
 from watersmeet.join.short import FEW, ShortWay, is_simple
 from watersmeet.join.sights import sights_for
+from watersmeet.join.stash import Stash
 from watersmeet.join.steps import Walk
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone
@@ -83,11 +85,12 @@ class JoinCore:
         cores: int,
         size: int | None,
         probe_order: Mapping[int, Sequence[int]] | None = None,
+        stash: str | int | None = None,
     ) -> None:
         self.streams, self.windows, self.how = tuple(streams), tuple(windows), how
         self.index, self.mode, self.size = index, mode, size
         self.places = range(len(self.streams))
-        self.probe_order = probe_order or {}
+        self.probe_order, self.stash = probe_order or {}, stash
         self.pool = Pool(cores)
         self.begin()
 
@@ -113,9 +116,10 @@ class JoinCore:
         self.backsights = (
             sights_for(self.arrivals.timed) if len(self.streams) > 2 else [None for _ in self.places]
         )
-        self.learnt = Learnt()
+        self.learnt, self.trial = Learnt(), Trial()
         self._before: Before | None = None  # how everything stood before a push that is not committed
         self._stale = False  # whether the indexes hold other rows than the sub-windows
+        self._undecided = False  # whether it is time to decide on a stash
 
     # ---- set-up -------------------------------------------------------------------------------------------------
 
@@ -202,10 +206,10 @@ class JoinCore:
         else:
             planner = Planner(self.condition, self.streams, self.index)
             now = self.plan if isinstance(self.plan, Orders) else None
-            plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now)
-            access = StepAccess(
-                plan, self.habits, [self._walk(plan, k) for k in self.places], self.learnt.fanouts
-            )
+            plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now, self._hot())
+            if plan.stash is not None and not self._fits(plan.stash):
+                plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now)
+            access = self._step_access(plan)
         fits = self.plan is not None and plan.index_identity == self.plan.index_identity
         self.plan, self.access = plan, access
         if not fits:
@@ -214,9 +218,49 @@ class JoinCore:
 
     def _walk(self, plan: Orders, k: int) -> Walk:
         columns, arrivals = [len(of_stream) for of_stream in plan.columns], self.arrivals
-        return Walk(
+        walk = Walk(
             k, self.streams, plan.steps[k], columns, self.payload, self.backsights, arrivals.axis, arrivals.timed, self.mode == "count"
         )  # fmt: skip
+        if plan.stash is None or k not in plan.stash.pair:
+            return walk
+        return replace(walk, pairs=[], pair_plan=plan.stash)
+
+    def _hot(self) -> int | None:
+        """The stream that arrives most often, where a stash may be kept for it."""
+        if self.stash is None or (self.stash == "auto" and not self.trial.on):
+            return None
+        counts = self.arrivals.counts
+        return len(self.streams) - 1 if not counts.any() else int(counts.argmax())
+
+    def _room(self, plan: StashPlan) -> int:
+        """How many pairs a stash may hold."""
+        return (
+            self.stash
+            if isinstance(self.stash, int)
+            else max(1024, *(self._window_rows(k) for k in plan.pair))
+        )
+
+    def _fits(self, plan: StashPlan) -> bool:
+        """A stash that is overwritten all the time helps nobody; one of a size that the user wants is kept all the same."""
+        return isinstance(self.stash, int) or 2 * plan.expected <= self._room(plan)
+
+    def _step_access(self, plan: Orders) -> StepAccess:
+        walks = [self._walk(plan, k) for k in self.places]
+        if plan.stash is None:
+            return StepAccess(plan, self.habits, walks, self.learnt.fanouts)
+        stash, first = None, plan.stash.pair[0]
+        if (
+            isinstance(self.access, StepAccess)
+            and self.access.stash is not None
+            and self.access.stash.plan == plan.stash
+        ):
+            stash = self.access.stash
+        if stash is None:
+            stash = Stash(
+                plan.stash, self.arrivals.timed, self._room(plan.stash), int(self.arrivals.counts[first])
+            )
+        by_stash = replace(walks[plan.stash.hot], steps=plan.stash.steps, stash=stash, seen=[])
+        return StepAccess(plan, self.habits, walks, self.learnt.fanouts, stash, by_stash)
 
     def _sample(self, k: int) -> pa.RecordBatch:
         payload = self._payload(k)
@@ -288,6 +332,8 @@ class JoinCore:
                 if one is not None:
                     one.back_to(mark)
         self.plan, self.access, self._simple, self.replans = plan
+        if self.access is not None:
+            self.access.forget(counts)
         self._latest = list(latest)
         self._before = None
 
@@ -408,12 +454,18 @@ class JoinCore:
         self.arrivals.stand_at(admission.counts, admission.clock)
         self.reach_flags()
         self._learn_sizes(pushed)
+        begun = time.perf_counter()
         if admission.order is not None:
             self._run([task for k in self.places for task in self._inserts(pushed, k, False)], rows)
-            self._run([task for k in self.places for task in self._probes(pushed, k, outcome.matches)], rows)
+            for streams in () if self.access is None else self.access.rounds():
+                self._run([task for k in streams for task in self._probes(pushed, k, outcome.matches)], rows)
+                self._after()
         else:
             for k in admission.turns:
                 self._run([*self._inserts(pushed, k, True), *self._probes(pushed, k, outcome.matches)], rows)
+                self._after()
+        if self.stash == "auto":
+            self._try_stash(rows, time.perf_counter() - begun)
         self._learn_matches(pushed, outcome.matches)
         for k, mine in enumerate(pushed):
             if mine is not None:
@@ -429,6 +481,17 @@ class JoinCore:
                 self._payload(k).drop_from(mine.visitors.first)
         return outcome
 
+    def _try_stash(self, rows: int, seconds: float) -> None:
+        """Time with the stash counts once it is complete; until then hot rows look in both ways."""
+        stash = self.access.stash if isinstance(self.access, StepAccess) else None
+        if stash is not None and stash.complete_from > self.chains[stash.plan.pair[0]].first:
+            return
+        self._undecided = self.trial.learn(rows, seconds)
+
+    def _after(self) -> None:
+        if self.access is not None and len(self.streams) > 2:
+            self.access.after([chain.first for chain in self.chains])
+
     def _with_rows(self, outcome: Outcome) -> Outcome:
         """Keep hold of the rows that a push found, before any of them are dropped."""
         outcome.chunks = [None if payload is None else payload.chunks for payload in self.payload]
@@ -439,8 +502,15 @@ class JoinCore:
         if self.replans and self.condition is not None and int(min(self.arrivals.counts)) >= self.replans[0]:
             self.replans = self.replans[1:]
             self.make_plan(self._shares())
-        elif len(self.streams) > 2 and self.access is not None and self.learnt.due(self.access.seen()):
-            self.make_plan(self._shares())
+        elif len(self.streams) > 2 and self.access is not None:
+            due = self.learnt.due(self.access.seen())
+            if self._undecided:
+                self._undecided = False
+                due |= self.trial.decide(
+                    int(self.arrivals.counts.max()) * 2 >= int(self.arrivals.counts.sum())
+                )
+            if due:
+                self.make_plan(self._shares())
 
     def note_latest(self, k: int, batch: pa.RecordBatch, times: np.ndarray | None) -> None:
         """Keep the row with the largest time seen of stream k, for as long as the axis of time may change."""

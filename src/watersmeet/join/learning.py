@@ -11,6 +11,38 @@ FIRST = 4096  # partial results of which fan-outs are believed; then twice as ma
 OFTEN = 1 << 22  # but the orders are thought over at least this often: streams change
 
 
+TRIES = 8  # pushes that tell what a row costs
+AGAIN = 64  # decisions after which the other way is tried again: streams change
+
+
+class Trial:
+    """Whether a stash saves time: seconds a row with it and without, measured; now and then the dearer way is tried again."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self._costs: dict[bool, float] = {}
+        self._pushes = self._decisions = 0
+
+    def learn(self, rows: int, seconds: float) -> bool:
+        """A push of so many rows took so long, in the way that is gone now; whether it is time to decide."""
+        if rows:
+            cost, old = seconds / rows, self._costs.get(self.on)
+            self._costs[self.on] = cost if old is None or not self._pushes else 0.8 * old + 0.2 * cost
+            self._pushes += 1
+        return self._pushes >= TRIES
+
+    def decide(self, possible: bool) -> bool:
+        """Which way to go next; ``possible``: whether the pairs would fit. True if it is another way than now."""
+        before, self._pushes, self._decisions = self.on, 0, self._decisions + 1
+        if not possible:
+            self.on = False
+        elif (not self.on) not in self._costs or self._decisions % AGAIN == 0:
+            self.on = not self.on
+        else:
+            self.on = self._costs[True] < self._costs[False]
+        return self.on != before
+
+
 class Learnt:
     """Moving averages of fan-outs. They choose orders, never results: a push that fails need not take them back."""
 

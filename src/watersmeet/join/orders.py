@@ -7,7 +7,7 @@ samples first and then from what was seen; the result is the same in every order
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -81,19 +81,41 @@ class Step:
 
     def bounds(self, codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
         """What partial results look for among the keys; ``rows``: how many there are."""
-        mine = [codes[link.source] for link in self.drivers]
         if self.cells is not None:
+            mine = [codes[link.source] for link in self.drivers]
             return probing(self.cells, self.drivers[0].name, sorted_keys(self.cells.located(*mine)))
-        keys = sorted_keys((one_key(mine, rows),))
-        if len(self.drivers) != 1:
-            return [Bounds(keys.key, keys.key, keys.rows)]
-        found = []
-        for lo, hi in self.drivers[0].ends(keys.key):
-            some = lo <= hi
-            found.append(
-                Bounds(lo, hi, keys.rows) if some.all() else Bounds(lo[some], hi[some], keys.rows[some])
-            )
-        return found
+        return _bounds(self.drivers, codes, rows)
+
+
+def _bounds(drivers: Sequence[Link], codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
+    keys = sorted_keys((one_key([codes[link.source] for link in drivers], rows),))
+    if len(drivers) != 1:
+        return [Bounds(keys.key, keys.key, keys.rows)]
+    found = []
+    for lo, hi in drivers[0].ends(keys.key):
+        some = lo <= hi
+        found.append(Bounds(lo, hi, keys.rows) if some.all() else Bounds(lo[some], hi[some], keys.rows[some]))
+    return found
+
+
+@dataclass(frozen=True)
+class StashPlan:
+    """Which pairs of rows are kept for which stream, and how it looks for them: see ``stash.py``."""
+
+    hot: int
+    pair: tuple[int, int]
+    columns: tuple[Source, ...]  # of the pair, that other streams are linked by
+    arrangement: Arrangement  # over these columns
+    drivers: tuple[Link, ...]  # from the hot stream; targets are places in ``columns``
+    checks: tuple[Link, ...]
+    residuals: tuple[Residual, ...]  # complete with the hot row
+    kept: tuple[Source, ...]  # of the hot stream, what the steps start from
+    steps: tuple[Step, ...]  # to the other streams
+    expected: float = field(compare=False)  # pairs in the windows, as estimated
+
+    def bounds(self, codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
+        """What hot rows look for among the keys."""
+        return _bounds(self.drivers, codes, rows)
 
 
 @dataclass(frozen=True)
@@ -107,9 +129,9 @@ class Orders:
     arrangements: tuple[tuple[Arrangement, ...], ...]  # by stream
     steps: tuple[tuple[Step, ...], ...]  # by arriving stream
     selectivity: dict[str, float] = field(default_factory=dict)  # share of pairs by band, as estimated
-    fanouts: tuple[
-        tuple[float, ...], ...
-    ] = ()  # by arriving stream and step: partial results for each, as estimated
+    # By arriving stream and step: partial results for each, as estimated.
+    fanouts: tuple[tuple[float, ...], ...] = ()
+    stash: StashPlan | None = None
 
     @property
     def index_identity(self) -> tuple[object, ...]:
@@ -162,25 +184,33 @@ class Planner:
         fanouts: Mapping[Edge, float],
         fixed: Mapping[int, Sequence[int]],
         now: "Orders | None" = None,
+        hot: int | None = None,
     ) -> Orders:
         """``rows``: about how many of each stream are stored; ``shares``: of pairs that each band lets through, by its text, where known;
         ``fanouts``: of steps, as measured; ``fixed``: orders that the user wants, by arriving stream; ``now``: those that are in use, and
-        stay unless others are much better, as new indexes cost a pass over the windows.
+        stay unless others are much better, as new indexes cost a pass over the windows; ``hot``: the stream that gets a stash, if
+        one can be made.
         """
         self._arrangements = [[] for _ in self.streams]
         estimate = Estimate(self, rows, shares, fanouts)
         chosen = []
+        pair = None if hot is None else self._pair_for(hot, estimate, fixed)
         for k in range(len(self.streams)):
             order = list(fixed.get(k) or estimate.order(k))
+            if pair is not None and k in pair:  # its pairs with the other are found first, and kept
+                other = pair[1 - pair.index(k)]
+                chosen.append(order if k in fixed else [other, *estimate.order(k, [other])])
+                continue
             old = order if now is None else [step.stream for step in now.steps[k]]
             chosen.append(
                 old if k not in fixed and estimate.cost(k, old) < MUCH * estimate.cost(k, order) else order
             )
-        steps = tuple(self._steps(k, order, shares, rows) for k, order in enumerate(chosen))
+        steps = tuple(self._steps([k], order, shares, rows) for k, order in enumerate(chosen))
+        stash = None if hot is None or pair is None else self._stash(hot, pair, estimate, shares, rows)
         expected = tuple(estimate.fanouts(k, order) for k, order in enumerate(chosen))
         columns = tuple(tuple(of_stream) for of_stream in self._of_band)
         arrangements = tuple(tuple(of_stream) or (_EVERY_ROW,) for of_stream in self._arrangements)
-        return Orders(self.condition, columns, arrangements, steps, dict(shares), expected)
+        return Orders(self.condition, columns, arrangements, steps, dict(shares), expected, stash)
 
     def links(self, there: Iterable[int], stream: int) -> list[Link]:
         """The bands between streams that are there and one that is looked for."""
@@ -214,14 +244,73 @@ class Planner:
             [*texts, *(str(residual.expr) for residual in self._complete(there, stream))]
         )
 
+    def _pair_for(
+        self, hot: int, estimate: "Estimate", fixed: Mapping[int, Sequence[int]]
+    ) -> tuple[int, int] | None:
+        """The two streams whose pairs are kept for the hot one: linked with each other and with it, and with the fewest pairs."""
+        others = [k for k in range(len(self.streams)) if k != hot]
+        found = []
+        for x, y in combinations(others, 2):
+            free = all(fixed.get(one, [other])[0] == other for one, other in ((x, y), (y, x)))
+            if free and self.links([x], y) and self.links([x, y], hot):
+                found.append((estimate.pairs(x, y), (x, y)))
+        return min(found)[1] if found else None
+
+    def _stash(
+        self,
+        hot: int,
+        pair: tuple[int, int],
+        estimate: "Estimate",
+        shares: Mapping[str, float],
+        rows: Sequence[float],
+    ) -> StashPlan:
+        others = [k for k in range(len(self.streams)) if k not in pair]
+        columns = tuple(sorted({link.source for other in others for link in self.links(pair, other)}))
+        links = [
+            replace(link, target=columns.index((stream, link.target)))
+            for stream in pair
+            for link in self.links([hot], stream)
+        ]
+        links.sort(key=lambda link: share_of(link.band, shares))
+        drivers = self._drivers(links)
+        checks = tuple(link for link in links if len(drivers) > 1 or link not in drivers)
+        names = {self.streams[k] for k in (hot, *pair)}
+        residuals = tuple(
+            residual
+            for residual in self.condition.residuals
+            if self.streams[hot] in residual.streams and names.issuperset(residual.streams)
+        )
+        steps = self._steps([hot, *pair], estimate.order(hot, list(pair)), shares, rows)
+        kept = tuple(
+            sorted(
+                {
+                    link.source
+                    for step in steps
+                    for link in (*step.drivers, *step.checks)
+                    if link.source[0] == hot
+                }
+            )
+        )
+        targets = tuple(link.target for link in drivers)
+        text = " and ".join(
+            str(_side(*self._of_band[stream][column])) for stream, column in (columns[i] for i in targets)
+        )
+        hashable = all(link.band.hashable for link in drivers)
+        kinds = ("bi_sort", "hash") if hashable else ("bi_sort",)
+        if self.index not in ("auto", "grid"):
+            kinds = (self.index,)
+        arrangement = Arrangement(targets, kinds if drivers else ("scan",), text)
+        expected = estimate.pairs(*pair)
+        return StashPlan(hot, pair, columns, arrangement, drivers, checks, residuals, kept, steps, expected)
+
     def _steps(
-        self, k: int, order: Sequence[int], shares: Mapping[str, float], rows: Sequence[float]
+        self, there: list[int], order: Sequence[int], shares: Mapping[str, float], rows: Sequence[float]
     ) -> tuple[Step, ...]:
-        there, steps = [k], []
+        begun, there, steps = tuple(there), list(there), []
         needed = {
             (stream, link.source)
             for place, stream in enumerate(order)
-            for link in self.links([k, *order[:place]], stream)
+            for link in self.links([*begun, *order[:place]], stream)
         }
         for place, stream in enumerate(order):
             links = sorted(self.links(there, stream), key=lambda link: share_of(link.band, shares))
@@ -364,14 +453,22 @@ class Estimate:
             cost += 1.0 + each
         return cost
 
-    def order(self, k: int) -> list[int]:
-        """Always the stream that makes the fewest partial results next; of two that make as many, the one that is bound by a band."""
-        there, left = [k], [j for j in range(len(self._rows)) if j != k]
+    def pairs(self, x: int, y: int) -> float:
+        """How many pairs two streams have in their windows."""
+        return self._rows[x] * self.fanout([x], y)
+
+    def order(self, k: int, then: Sequence[int] = ()) -> list[int]:
+        """Always the stream that makes the fewest partial results next; of two that make as many, the one that is bound by a band.
+
+        ``then``: streams that come first, and are left out.
+        """
+        there = [k, *then]
+        left = [j for j in range(len(self._rows)) if j not in there]
         while left:
             best = min(left, key=lambda j: (self.fanout(there, j), not self._planner.links(there, j), j))
             there.append(best)
             left.remove(best)
-        return there[1:]
+        return there[1 + len(then) :]
 
 
 def checked_orders(orders: object, streams: Sequence[str]) -> dict[int, list[int]]:

@@ -14,9 +14,11 @@ import numpy as np
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.chain import Block, Check, Probe, SubWindow
 from watersmeet.join.matches import Matches
-from watersmeet.join.orders import Source, Step
+from watersmeet.join.orders import Source, StashPlan, Step
 from watersmeet.join.probing import find_ranges, satisfying
 from watersmeet.join.sights import Sights
+from watersmeet.join.stash import Stash, both
+from watersmeet.sql.condition import Residual
 from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.payload import Payload
@@ -59,6 +61,9 @@ class Walk:
     axis: TimeAxis | None
     timed: Sequence[bool]
     count_only: bool
+    stash: Stash | None = None  # of the hot stream: pairs are looked for there first
+    pairs: list[list[np.ndarray]] | None = None  # of a stream of the pair: what was found, for the stash
+    pair_plan: StashPlan | None = None
     seen: list[tuple[int, int, int]] = field(
         default_factory=list
     )  # (step, partial results in, out), for those who plan
@@ -74,7 +79,48 @@ class Walk:
         codes = {(self.stream, column): codes[rows] for column, codes in enumerate(block.codes)}
         times = {} if block.times is None else {self.stream: block.times[rows]}
         first = Partials(rows, {self.stream: rows + np.int64(block.first)}, codes, times)
-        self._walk(0, first, _Way(sees, segments, buffer, out))
+        way = _Way(sees, segments, buffer, out)
+        if self.stash is None:
+            self._walk(0, first, way)
+        else:
+            self._through_stash(self.stash, first, way)
+
+    def _through_stash(self, stash: Stash, partials: Partials, way: "_Way") -> None:
+        """Hot rows look for pairs, and go on from there."""
+        plan, buffer, waiting = stash.plan, way.buffer, []
+        probe = stash.probe(partials.codes, partials.rows, way.sees)
+        for segment in stash.segments:
+            for n in segment.candidates(probe, buffer):
+                places, offsets = buffer.probe[:n].astype(np.intp), buffer.row[:n].astype(np.intp)
+                more = partials.taken(places, plan.kept)
+                for place, source in enumerate(plan.columns):
+                    more.codes[source] = segment.codes[place].take(offsets)
+                for stream in plan.pair:
+                    more.numbers[stream] = segment.codes[stash.place(stream)].take(offsets)
+                    time = stash.time_place(stream)
+                    if time is not None:
+                        more.times[stream] = segment.codes[time].take(offsets)
+                more = self._satisfying(plan.residuals, None, more)
+                if not more.rows.size:
+                    continue
+                if not self.steps:
+                    self._give(more, way)
+                else:
+                    waiting.append(more)
+        if waiting:
+            self._walk(0, _together(waiting), way)
+
+    def _give(self, found: Partials, way: "_Way") -> None:
+        if self.count_only:
+            way.out.counts.append(found.rows.size)
+        else:
+            way.out.pairs.append(tuple(found.numbers[k] for k in range(len(self.streams))))
+
+    def _keep_pairs(self, plan: StashPlan, found: Partials) -> None:
+        assert self.pairs is not None
+        columns = [found.codes[source] for source in plan.columns]
+        columns += [found.numbers[stream] for stream in plan.pair]
+        self.pairs.append(columns + [found.times[stream] for stream in plan.pair if self.timed[stream]])
 
     def _walk(self, place: int, partials: Partials, way: "_Way") -> None:
         step = self.steps[place]
@@ -85,11 +131,10 @@ class Walk:
             return
         for more in self._found(step, partials, way):
             found += more.rows.size
+            if place == 0 and self.pair_plan is not None:
+                self._keep_pairs(self.pair_plan, more)
             if step.last:
-                if self.count_only:
-                    way.out.counts.append(more.rows.size)
-                else:
-                    way.out.pairs.append(tuple(more.numbers[k] for k in range(len(self.streams))))
+                self._give(more, way)
                 continue
             waiting.append(more)
             rows += more.rows.size
@@ -116,18 +161,16 @@ class Walk:
                 # As wide as NumPy wants them: each is used for several columns.
                 places, offsets = buffer.probe[:n].astype(np.intp), buffer.row[:n].astype(np.intp)
                 more = self._with(step, partials.taken(places, step.kept), segment, offsets)
-                kept = self._holds(step, more)
-                if kept is None:
+                more = self._satisfying(step.residuals, self._seen_in_time(step, more), more)
+                if more.rows.size:
                     yield more
-                elif kept.any():
-                    yield more.taken(np.flatnonzero(kept))
 
     def _probe(self, step: Step, partials: Partials, way: "_Way") -> Probe:
         checks: list[Check | None] = [None] * self.columns[step.stream]
         for link in step.checks:
             ends = link.ends(partials.codes[link.source])
             other = checks[link.target]
-            checks[link.target] = ends if other is None else _both(other, ends)
+            checks[link.target] = ends if other is None else both(other, ends)
         bounds = step.bounds(partials.codes, partials.rows.size)
         return Probe(0, bounds, checks, self._validity(step, partials, way.sees), step.by)
 
@@ -155,13 +198,14 @@ class Walk:
 
     # ---- what only whole combinations tell ----------------------------------------------------------------------
 
-    def _holds(self, step: Step, partials: Partials) -> np.ndarray | None:
-        """Which combinations satisfy the residuals that are complete now, and were seen in time; None: all."""
-        kept = self._seen_in_time(step, partials)
-        for residual in step.residuals:
+    def _satisfying(
+        self, residuals: Iterable[Residual], kept: np.ndarray | None, partials: Partials
+    ) -> Partials:
+        """The combinations, of those that are kept (None: all), that satisfy what is complete now."""
+        for residual in residuals:
             holds = satisfying(residual, self.streams, self.payload, partials.numbers)
             kept = holds if kept is None else kept & holds
-        return kept
+        return partials if kept is None or kept.all() else partials.taken(np.flatnonzero(kept))
 
     def _looks_back(self, step: Step) -> bool:
         """Whether a stored untimed row may not have seen a stored timed one, although the last row sees both."""
@@ -173,7 +217,8 @@ class Walk:
             self.stream
         ]:  # an untimed last row sees no more of a timed stream than the rows before it did
             return []
-        there = [one.stream for one in self.steps[: self.steps.index(step)]]
+        there = [] if self.stash is None else list(self.stash.plan.pair)
+        there += [one.stream for one in self.steps[: self.steps.index(step)]]
         if self.timed[step.stream]:
             return [(step.stream, other) for other in there if not self.timed[other]]
         return [(other, step.stream) for other in there if self.timed[other]]
@@ -200,15 +245,6 @@ class _Way:
 
     def reachable(self, step: Step, validity: Validity) -> list[SubWindow]:
         return [segment for segment in self.segments[step.stream] if segment.overlaps(validity)]
-
-
-def _both(one: Check, two: Check) -> Check:
-    """Two comparisons with the same column, as one: in one interval of each."""
-    return [
-        (np.maximum(low, other_low), np.minimum(high, other_high))
-        for low, high in one
-        for other_low, other_high in two
-    ]
 
 
 def _together(several: Sequence[Partials]) -> Partials:
