@@ -58,6 +58,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "plan": (),
         "learning": (),
         "orders": ("learning", "plan"),
+        "planner": ("orders",),
         "sights": (),
         "prepare": ("plan", "orders", "chain"),
         "probing": ("chain", "matches"),
@@ -67,7 +68,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "steps": ("stash", "probing", "sights"),
         "access": ("prepare", "steps", "outer", "pool"),
         "short": ("prepare", "outer"),
-        "core": ("access", "pool", "short"),
+        "core": ("access", "planner", "short"),
         "snapshot": ("core",),
     },
     "api": {

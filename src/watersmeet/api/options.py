@@ -8,9 +8,9 @@ from typing import Any
 from watersmeet.errors import OptionError
 from watersmeet.flow.catalog import flow_model
 from watersmeet.flow.options import FlowModel, FlowOptions
-from watersmeet.join.orders import checked_orders
 from watersmeet.join.outer import How, join_type
 from watersmeet.join.plan import INDEXES
+from watersmeet.join.planner import checked_orders
 
 MODES = ("pairs", "count", "ranges")
 

@@ -31,7 +31,7 @@ from watersmeet.flow.options import FlowModel
 from watersmeet.flow.stream import leaving
 from watersmeet.join.binding import Known, Schemas, Texts
 from watersmeet.join.core import JoinCore, Outcome
-from watersmeet.join.orders import checked_orders
+from watersmeet.join.planner import checked_orders
 from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.batch import Reader, retyped
 from watersmeet.streams.clock import refuse_time

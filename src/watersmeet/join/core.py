@@ -21,9 +21,10 @@ from watersmeet.join.chain import Block, Chain, SubWindow
 from watersmeet.join.flags import Flags
 from watersmeet.join.learning import Learnt, Trial
 from watersmeet.join.matches import Matches
-from watersmeet.join.orders import Orders, Planner, StashPlan
+from watersmeet.join.orders import Orders, StashPlan
 from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.plan import Plan, estimate, make_plan
+from watersmeet.join.planner import Planner
 from watersmeet.join.pool import Pool, Task
 from watersmeet.join.prepare import SLICE, bare_block, out_of_sight, slices
 from watersmeet.join.short import FEW, ShortWay, is_simple

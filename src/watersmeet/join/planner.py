@@ -1,0 +1,375 @@
+"""Making the orders of a join of many streams.
+
+What an order costs is estimated by the partial results that it makes, from samples first and then from what was seen. The result is the
+same in every order.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from watersmeet.errors import OptionError
+from watersmeet.join.learning import Edge
+from watersmeet.join.orders import Arrangement, Link, Orders, StashPlan, Step
+from watersmeet.join.plan import GRID_CANDIDATES, Cells
+from watersmeet.sql.condition import Band, BoundCondition, Residual
+
+MUCH = 1.25  # how many times the partial results an order must save to be worth new indexes
+GUESSED = {"equality": 0.001, "band": 0.01, "inequality": 0.5}  # share of pairs, where nothing is known
+
+
+def column_name(band: Band, stream: str) -> tuple[object, ...]:
+    """Sides of bands with the same name have the same codes."""
+    side = band.left if band.streams[0] == stream else band.right
+    return side, type(band.domain).__name__, band.domain.name, band.domain.ordered, band.null_safe
+
+
+class Planner:
+    """Makes orders from what is known of streams and bands."""
+
+    def __init__(self, condition: BoundCondition, streams: Sequence[str], index: str) -> None:
+        self.condition, self.streams, self.index = condition, tuple(streams), index
+        self._columns: list[dict[tuple[object, ...], int]] = [{} for _ in streams]
+        self._of_band: list[list[tuple[Band, str]]] = [[] for _ in streams]
+        for band in condition.bands:
+            for name in band.streams:
+                k = self.streams.index(name)
+                identity = column_name(band, name)
+                if identity not in self._columns[k]:
+                    self._columns[k][identity] = len(self._of_band[k])
+                    self._of_band[k].append((band, name))
+        self._arrangements: list[list[Arrangement]] = [[] for _ in streams]
+        self._links = self._all_links()
+        self._planes: dict[tuple[Band, Band], Cells] = {}
+        self._check_index()
+
+    def _check_index(self) -> None:
+        bands = self.condition.bands
+        needs = {"hash": "an equality between streams whose types compare exactly"}
+        serves = [band for band in bands if band.hashable] if self.index == "hash" else bands
+        if self.index == "grid":
+            serves = [band for pair in combinations(bands, 2) if _plane(pair) for band in pair]
+            needs["grid"] = "two bands with both ends between the same two streams"
+        if self.index not in ("auto", "scan") and not serves and not self.condition.impossible:
+            needed = needs.get(self.index, "an equality, inequality or band between streams")
+            raise OptionError(
+                f"index={self.index!r} needs {needed}; got the condition {self.condition.text!r}; use index='auto' or 'scan'"
+            )
+
+    def orders(
+        self,
+        rows: Sequence[float],
+        shares: Mapping[str, float],
+        fanouts: Mapping[Edge, float],
+        fixed: Mapping[int, Sequence[int]],
+        now: "Orders | None" = None,
+        hot: int | None = None,
+    ) -> Orders:
+        """``rows``: about how many of each stream are stored; ``shares``: of pairs that each band lets through, by its text, where known;
+        ``fanouts``: of steps, as measured; ``fixed``: orders that the user wants, by arriving stream; ``now``: those that are in use, and
+        stay unless others are much better, as new indexes cost a pass over the windows; ``hot``: the stream that gets a stash, if
+        one can be made.
+        """
+        self._arrangements = [[] for _ in self.streams]
+        estimate = Estimate(self, rows, shares, fanouts)
+        chosen = []
+        pair = None if hot is None else self._pair_for(hot, estimate, fixed)
+        for k in range(len(self.streams)):
+            order = list(fixed.get(k) or estimate.order(k))
+            if pair is not None and k in pair:  # its pairs with the other are found first, and kept
+                other = pair[1 - pair.index(k)]
+                chosen.append(order if k in fixed else [other, *estimate.order(k, [other])])
+                continue
+            old = order if now is None else [step.stream for step in now.steps[k]]
+            chosen.append(
+                old if k not in fixed and estimate.cost(k, old) < MUCH * estimate.cost(k, order) else order
+            )
+        steps = tuple(self._steps([k], order, shares, rows) for k, order in enumerate(chosen))
+        stash = None if hot is None or pair is None else self._stash(hot, pair, estimate, shares, rows)
+        expected = tuple(estimate.fanouts(k, order) for k, order in enumerate(chosen))
+        columns = tuple(tuple(of_stream) for of_stream in self._of_band)
+        arrangements = tuple(tuple(of_stream) or (_EVERY_ROW,) for of_stream in self._arrangements)
+        return Orders(self.condition, columns, arrangements, steps, dict(shares), expected, stash)
+
+    def links(self, there: Iterable[int], stream: int) -> list[Link]:
+        """The bands between streams that are there and one that is looked for."""
+        return [link for other in there for link in self._links.get((other, stream), ())]
+
+    def _all_links(self) -> dict[tuple[int, int], list[Link]]:
+        """By pair (there, looked for). Planning asks for them often."""
+        links: dict[tuple[int, int], list[Link]] = {}
+        for band in self.condition.bands:
+            for name, other in (band.streams, band.streams[::-1]):
+                j, i = self.streams.index(name), self.streams.index(other)
+                source, target = (
+                    self._columns[i][column_name(band, other)],
+                    self._columns[j][column_name(band, name)],
+                )
+                links.setdefault((i, j), []).append(Link(band, other, (i, source), target))
+        return links
+
+    def _complete(self, there: Sequence[int], stream: int) -> tuple[Residual, ...]:
+        """The residuals that can be evaluated once a stream has come to those that are there, and not before."""
+        name, now = self.streams[stream], {self.streams[other] for other in (*there, stream)}
+        return tuple(
+            residual
+            for residual in self.condition.residuals
+            if name in residual.streams and now.issuperset(residual.streams)
+        )
+
+    def edge(self, there: Sequence[int], stream: int) -> Edge:
+        texts = [link.band.text for link in self.links(there, stream)]
+        return stream, frozenset(
+            [*texts, *(str(residual.expr) for residual in self._complete(there, stream))]
+        )
+
+    def _pair_for(
+        self, hot: int, estimate: "Estimate", fixed: Mapping[int, Sequence[int]]
+    ) -> tuple[int, int] | None:
+        """The two streams whose pairs are kept for the hot one: linked with each other and with it, and with the fewest pairs."""
+        others = [k for k in range(len(self.streams)) if k != hot]
+        found = []
+        for x, y in combinations(others, 2):
+            free = all(fixed.get(one, [other])[0] == other for one, other in ((x, y), (y, x)))
+            if free and self.links([x], y) and self.links([x, y], hot):
+                found.append((estimate.pairs(x, y), (x, y)))
+        return min(found)[1] if found else None
+
+    def _stash(
+        self,
+        hot: int,
+        pair: tuple[int, int],
+        estimate: "Estimate",
+        shares: Mapping[str, float],
+        rows: Sequence[float],
+    ) -> StashPlan:
+        others = [k for k in range(len(self.streams)) if k not in pair]
+        columns = tuple(sorted({link.source for other in others for link in self.links(pair, other)}))
+        links = [
+            replace(link, target=columns.index((stream, link.target)))
+            for stream in pair
+            for link in self.links([hot], stream)
+        ]
+        links.sort(key=lambda link: share_of(link.band, shares))
+        drivers = self._drivers(links)
+        checks = tuple(link for link in links if len(drivers) > 1 or link not in drivers)
+        names = {self.streams[k] for k in (hot, *pair)}
+        residuals = tuple(
+            residual
+            for residual in self.condition.residuals
+            if self.streams[hot] in residual.streams and names.issuperset(residual.streams)
+        )
+        steps = self._steps([hot, *pair], estimate.order(hot, list(pair)), shares, rows)
+        kept = tuple(
+            sorted(
+                {
+                    link.source
+                    for step in steps
+                    for link in (*step.drivers, *step.checks)
+                    if link.source[0] == hot
+                }
+            )
+        )
+        targets = tuple(link.target for link in drivers)
+        text = " and ".join(
+            str(_side(*self._of_band[stream][column])) for stream, column in (columns[i] for i in targets)
+        )
+        hashable = all(link.band.hashable for link in drivers)
+        kinds = ("bi_sort", "hash") if hashable else ("bi_sort",)
+        if self.index not in ("auto", "grid"):
+            kinds = (self.index,)
+        arrangement = Arrangement(targets, kinds if drivers else ("scan",), text)
+        expected = estimate.pairs(*pair)
+        return StashPlan(hot, pair, columns, arrangement, drivers, checks, residuals, kept, steps, expected)
+
+    def _steps(
+        self, there: list[int], order: Sequence[int], shares: Mapping[str, float], rows: Sequence[float]
+    ) -> tuple[Step, ...]:
+        begun, there, steps = tuple(there), list(there), []
+        needed = {
+            (stream, link.source)
+            for place, stream in enumerate(order)
+            for link in self.links([*begun, *order[:place]], stream)
+        }
+        for place, stream in enumerate(order):
+            links = sorted(self.links(there, stream), key=lambda link: share_of(link.band, shares))
+            drivers, cells = self._drivers(links), None
+            plane = self._cells(links, shares, rows[stream])
+            if plane is not None:
+                drivers, cells = plane
+            # Several equalities are mixed into one key, which others may have too: they are compared again.
+            checks = tuple(
+                link for link in links if (len(drivers) > 1 and cells is None) or link not in drivers
+            )
+            residuals = self._complete(there, stream)
+            exact = not checks and not residuals
+            later = {source for other, source in needed if other in order[place + 1 :]}
+            carried = tuple(sorted(column for owner, column in later if owner == stream))
+            kept = tuple(sorted(source for source in later if source[0] in there))
+            steps.append(
+                Step(
+                    stream,
+                    self._arranged(stream, drivers, cells),
+                    drivers,
+                    checks,
+                    residuals,
+                    carried,
+                    kept,
+                    place == len(order) - 1,
+                    exact,
+                    self.edge(there, stream),
+                    cells,
+                )
+            )
+            there.append(stream)
+        return tuple(steps)
+
+    def _cells(
+        self, links: Sequence[Link], shares: Mapping[str, float], rows: float
+    ) -> tuple[tuple[Link, ...], Cells] | None:
+        """Two bands between the same two streams that are better looked for together, as cells of a plane."""
+        for pair in combinations(links, 2):
+            first, second = (link.band for link in pair)
+            if not _plane((first, second)) or pair[0].target == pair[1].target:
+                continue
+            pays = pair[0] is links[0] and share_of(first, shares) * rows > GRID_CANDIDATES
+            if self.index == "grid" or (self.index == "auto" and pays):
+                return pair, self._planes.setdefault((first, second), Cells(first, second))
+        return None
+
+    def _drivers(self, links: Sequence[Link]) -> tuple[Link, ...]:
+        """What drives a step: all equalities as one key, if one of them is the most selective; else that band alone."""
+        equalities = [link for link in links if link.band.hashable]
+        ordered = [link for link in links if link.band.domain.ordered or link.band.equality]
+        together = self.index == "hash" or (self.index == "auto" and bool(links) and links[0].band.hashable)
+        if not together:
+            return tuple(ordered[:1])
+        by_column: dict[int, Link] = {}
+        for link in equalities:
+            by_column.setdefault(link.target, link)
+        return tuple(by_column[column] for column in sorted(by_column))
+
+    def _arranged(self, stream: int, drivers: Sequence[Link], cells: Cells | None) -> int:
+        columns = tuple(link.target for link in drivers)
+        arrangement = self._arrangement(stream, columns, drivers, cells)
+        mine = self._arrangements[stream]
+        for place, other in enumerate(mine):
+            if (other.columns, other.kinds, other.bands) == (columns, arrangement.kinds, arrangement.bands):
+                return place
+        mine.append(arrangement)
+        return len(mine) - 1
+
+    def _arrangement(
+        self, stream: int, columns: tuple[int, ...], drivers: Sequence[Link], cells: Cells | None
+    ) -> Arrangement:
+        if not drivers:
+            return _EVERY_ROW
+        names = [str(_side(*self._of_band[stream][column])) for column in columns]
+        text = " and ".join(names)
+        hashable = all(link.band.hashable for link in drivers)
+        if cells is not None:
+            return Arrangement(columns, ("grid",), text, tuple(link.band for link in drivers), cells)
+        if self.index not in ("auto", "grid"):
+            return Arrangement(columns, (self.index,), text)
+        kinds = (
+            ("bi_sort", "rap_table", "wib_tree", "hash") if hashable else ("bi_sort", "rap_table", "wib_tree")
+        )
+        return Arrangement(columns, ("hash", "bi_sort") if len(columns) > 1 else kinds, text)
+
+
+def _plane(pair: tuple[Band, Band]) -> bool:
+    """Whether two bands make a plane that a grid can divide into cells."""
+    same = set(pair[0].streams) == set(pair[1].streams)
+    return same and all(band.width is not None and band.domain.ordered and not band.equality for band in pair)
+
+
+_EVERY_ROW = Arrangement((), ("scan",), "every row")
+
+
+def _side(band: Band, stream: str) -> object:
+    return band.left if band.streams[0] == stream else band.right
+
+
+def share_of(band: Band, shares: Mapping[str, float]) -> float:
+    """Estimated share of pairs; where nothing is known yet, by the kind of band."""
+    if band.text in shares:
+        return shares[band.text]
+    if band.equality:
+        return GUESSED["equality"]
+    return GUESSED["band"] if band.width is not None else GUESSED["inequality"]
+
+
+class Estimate:
+    """How many partial results a step makes of one."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        rows: Sequence[float],
+        shares: Mapping[str, float],
+        measured: Mapping[Edge, float],
+    ) -> None:
+        self._planner, self._rows, self._shares, self._measured = planner, rows, shares, measured
+
+    def fanout(self, there: Sequence[int], stream: int) -> float:
+        if self._measured:
+            edge = self._planner.edge(there, stream)
+            if edge in self._measured:
+                return self._measured[edge]
+        share = 1.0
+        for link in self._planner.links(there, stream):
+            share *= share_of(link.band, self._shares)
+        return share * self._rows[stream]
+
+    def fanouts(self, k: int, order: Sequence[int]) -> tuple[float, ...]:
+        return tuple(self.fanout([k, *order[:place]], stream) for place, stream in enumerate(order))
+
+    def cost(self, k: int, order: Sequence[int]) -> float:
+        """Partial results that one row makes on its way."""
+        cost, each = 0.0, 1.0
+        for fanout in self.fanouts(k, order):
+            each *= fanout
+            cost += 1.0 + each
+        return cost
+
+    def pairs(self, x: int, y: int) -> float:
+        """How many pairs two streams have in their windows."""
+        return self._rows[x] * self.fanout([x], y)
+
+    def order(self, k: int, then: Sequence[int] = ()) -> list[int]:
+        """Always the stream that makes the fewest partial results next; of two that make as many, the one that is bound by a band.
+
+        ``then``: streams that come first, and are left out.
+        """
+        there = [k, *then]
+        left = [j for j in range(len(self._rows)) if j not in there]
+        while left:
+            best = min(left, key=lambda j: (self.fanout(there, j), not self._planner.links(there, j), j))
+            there.append(best)
+            left.remove(best)
+        return there[1 + len(then) :]
+
+
+def checked_orders(orders: object, streams: Sequence[str]) -> dict[int, list[int]]:
+    """The option ``probe_order=``: by arriving stream, the others in the order in which they are probed."""
+    if orders is None:
+        return {}
+    if not isinstance(orders, Mapping):
+        raise OptionError(
+            f"probe_order= must be a dict from a stream to the others in order, such as {{{streams[0]!r}: {list(streams[1:])!r}}}; got "
+            f"{orders!r}"
+        )
+    places = {name: k for k, name in enumerate(streams)}
+    found = {}
+    for name, others in orders.items():
+        if name not in places:
+            raise OptionError(
+                f"probe_order= must name the streams {', '.join(map(repr, streams))}; got {name!r}"
+            )
+        wanted = [other for other in streams if other != name]
+        if not isinstance(others, list | tuple) or sorted(map(str, others)) != sorted(wanted):
+            raise OptionError(
+                f"probe_order= of stream {name!r} must name each of {', '.join(map(repr, wanted))} once; got {others!r}"
+            )
+        found[places[name]] = [places[other] for other in others]
+    return found
