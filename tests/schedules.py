@@ -12,9 +12,9 @@ from functools import partial
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from watersmeet.flow.core import Core
-from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.steps import Move, Steps
+from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.models.core import Core
+from watersmeet.flow.runners.steps import Move, Steps
 
 CHANGE = 0.05  # how often a priority changes
 

@@ -17,7 +17,7 @@ from harness import examples, expected, late, late_ids, make, pairs, push, same_
 from strategies import HOWS, Run, runs
 from test_flows import band_join, numbers
 from watersmeet.flow.collect import Collector
-from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.driver.driver import FlowCore
 
 any_run = st.sampled_from(HOWS).flatmap(lambda how: runs(how=how))
 
@@ -175,7 +175,7 @@ def test_a_failure_undoes_what_was_collected_too_and_says_where_to_go_on(
     join.push(r={"x": [1, 2]}, s={"a": [1, 2]})
     join.push(r={"x": [3]})
     with monkeypatch.context() as broken:
-        broken.setattr("watersmeet.flow.pan_join.Worker.obey", lambda self, steps: 1 / 0)
+        broken.setattr("watersmeet.flow.models.pan_join.Worker.obey", lambda self, steps: 1 / 0)
         with pytest.raises(wm.CoreFailed) as caught:
             join.push(s={"a": [3, 4, 5]})
     assert caught.value.resume == {"r": 2, "s": 2}

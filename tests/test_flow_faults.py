@@ -19,9 +19,9 @@ from mutants import is_found_out
 from strategies import Run, runs
 from test_flows import band_join, check_whole, numbers
 from watersmeet.flow.catalog import FLOWS
-from watersmeet.flow.core import Core
+from watersmeet.flow.models.core import Core
+from watersmeet.flow.models.store import Held, Meeting
 from watersmeet.flow.options import MODELS
-from watersmeet.flow.store import Held, Meeting
 from watersmeet.join.chain import SubWindow
 
 MANY = [name for name in FLOWS if name != "three_step"]

@@ -21,8 +21,8 @@ from harness import examples, expected, late, late_ids, make, pairs, push, reloa
 from oracle import Pair
 from schedules import Schedule, schedules, step_by_step
 from strategies import HOWS, INDEXES, Run, runs
-from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.steps import Move, Steps
+from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.runners.steps import Move, Steps
 from watersmeet.streams.window import Window
 
 FLOWS = ("handshake", "low_latency_handshake")
@@ -277,5 +277,5 @@ def test_no_row_is_forgotten_while_the_last_ones_meet(monkeypatch: pytest.Monkey
     blocks = join.results()
     join.push(r={"x": [1, 2]}, s={"a": [1, 3]})
     join.finish()
-    monkeypatch.setattr("watersmeet.flow.ledger.Ledger.end_of_push", lambda *given: 1 / 0)
+    monkeypatch.setattr("watersmeet.flow.driver.ledger.Ledger.end_of_push", lambda *given: 1 / 0)
     assert sorted(pair for block in blocks for pair in pairs(block)) == [(-1, 1), (0, 0), (1, -1)]

@@ -11,14 +11,19 @@ from conditions import Condition, compare
 from schedules import Schedule
 from strategies import Run
 from test_flow_handshake import check, over_when_it_comes
-from watersmeet.flow.base import Sending
-from watersmeet.flow.handshake import HandshakeCore, HandshakeFlow, Passing
-from watersmeet.flow.line import Ack, LineCore, Over
-from watersmeet.flow.load import Load
-from watersmeet.flow.low_latency_handshake import Ended, Expedition, LowLatencyCore, LowLatencyHandshakeFlow
-from watersmeet.flow.message import Mark
+from watersmeet.flow.models.base import Sending
+from watersmeet.flow.models.handshake import HandshakeCore, HandshakeFlow, Passing
+from watersmeet.flow.models.line import Ack, LineCore, Over
+from watersmeet.flow.models.load import Load
+from watersmeet.flow.models.low_latency_handshake import (
+    Ended,
+    Expedition,
+    LowLatencyCore,
+    LowLatencyHandshakeFlow,
+)
+from watersmeet.flow.models.message import Mark
+from watersmeet.flow.models.store import Meeting
 from watersmeet.flow.network import Link, Message, Node
-from watersmeet.flow.store import Meeting
 from watersmeet.join.chain import Probe
 from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM, TOP

@@ -16,9 +16,9 @@ from mutants import is_found_out
 from oracle import Event, Window
 from strategies import Run, runs
 from watersmeet.flow.adaptive import LADDER, START, Tuner
-from watersmeet.flow.core import Core
-from watersmeet.flow.gather import Merger
-from watersmeet.flow.message import Found
+from watersmeet.flow.models.core import Core
+from watersmeet.flow.models.gather import Merger
+from watersmeet.flow.models.message import Found
 from watersmeet.flow.options import MODELS
 
 ORDERED = [name for name, model in MODELS.items() if model.takes("order")]

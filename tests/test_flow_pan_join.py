@@ -19,11 +19,11 @@ from mutants import is_found_out
 from schedules import Schedule, schedules, step_by_step
 from strategies import HOWS, INDEXES, Run, runs
 from test_flow_order import check_order, never_late
-from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.manager import Command, Create, Expire, Insert, Manager, Place, Probe, Reach, Seal
+from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.models.manager import Command, Create, Expire, Insert, Manager, Place, Probe, Reach, Seal
+from watersmeet.flow.models.pan_join import Answer, Commands, PanJoinFlow, Reception, Worker
 from watersmeet.flow.network import Message
-from watersmeet.flow.pan_join import Answer, Commands, PanJoinFlow, Reception, Worker
-from watersmeet.flow.steps import Steps
+from watersmeet.flow.runners.steps import Steps
 from watersmeet.index.rap_table import RapTable
 
 shapes = st.fixed_dictionaries(

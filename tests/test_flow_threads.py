@@ -15,7 +15,7 @@ import pytest
 import watersmeet as wm
 from test_flow_faults import threads
 from watersmeet.flow.catalog import FLOWS
-from watersmeet.flow.core import Core
+from watersmeet.flow.models.core import Core
 
 LONG = 20.0  # seconds after which somebody is taken to wait for ever
 CLOSED = (

@@ -17,9 +17,9 @@ from watersmeet.bench.flow_simulation import (
 )
 from watersmeet.errors import StateError
 from watersmeet.flow.catalog import FLOWS
-from watersmeet.flow.load import Load
+from watersmeet.flow.models.load import Load
 from watersmeet.flow.network import Link, Message, Network, Node
-from watersmeet.flow.simulate import Costs, Meter, Simulation
+from watersmeet.flow.runners.simulate import Costs, Meter, Simulation
 
 COSTS = Costs(link=10e-6, message=1e-7, feed=1e-6, gather=1e-6, control=3e-6, probe=30e-6, compare=1e-9)
 HELD = 32

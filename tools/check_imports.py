@@ -71,6 +71,18 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "core": ("access", "planner", "short"),
         "snapshot": ("core",),
     },
+    "flow": {
+        "network": (),
+        "order": (),
+        "savepoint": (),
+        "adaptive": ("order",),
+        "collect": ("savepoint",),
+        "options": ("adaptive", "collect"),
+        "models": ("network", "options"),
+        "catalog": ("models",),
+        "runners": ("models",),
+        "driver": ("catalog", "runners"),
+    },
     "api": {
         "options": (),
         "tally": (),

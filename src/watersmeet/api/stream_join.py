@@ -25,10 +25,10 @@ from watersmeet.api.state import (
 from watersmeet.api.tally import Tally
 from watersmeet.errors import DataError, OptionError, SchemaError, StateError, listed
 from watersmeet.flow.catalog import spelled_out
-from watersmeet.flow.collecting import CollectingCore
-from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.driver.collecting import CollectingCore
+from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.stream import leaving
 from watersmeet.flow.options import FlowModel
-from watersmeet.flow.stream import leaving
 from watersmeet.join.binding import Known, Schemas, Texts
 from watersmeet.join.core import JoinCore, Outcome
 from watersmeet.join.planner import checked_orders

@@ -12,11 +12,11 @@ from itertools import repeat
 import numpy as np
 
 from watersmeet.bench.flow_simulation import Setting, arrivals, prepared
-from watersmeet.flow.gather import Distributor, Funnel
-from watersmeet.flow.load import Load
-from watersmeet.flow.message import Found, Mark
+from watersmeet.flow.models.gather import Distributor, Funnel
+from watersmeet.flow.models.load import Load
+from watersmeet.flow.models.message import Found, Mark
 from watersmeet.flow.network import Bell, Link, Node
-from watersmeet.flow.simulate import Costs
+from watersmeet.flow.runners.simulate import Costs
 from watersmeet.join.matches import Matches
 
 FEW, MANY = 1024, 131_072  # stored rows of a core's timed steps

@@ -18,7 +18,7 @@ from watersmeet.bench.flow_engine import FlowEngine, FlowSetting
 from watersmeet.bench.flow_latency import Latencies
 from watersmeet.bench.flow_simulation import Setting, common_rate, simulate
 from watersmeet.bench.measure import Budget, check, run
-from watersmeet.flow.simulate import Costs
+from watersmeet.flow.runners.simulate import Costs
 
 QUEUE = 16  # loads a link holds while latencies are measured under load: a row that enters waits for all that are before it
 ALONE = 200  # pushes of one load each, to see latencies without queues

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.bench.measure import FILL_BATCH
 from watersmeet.flow.catalog import FLOWS
-from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.driver.driver import FlowCore
 from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.arrival import Arrivals
 from watersmeet.streams.window import Range, Rows, Window

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.flow.base import Sending
-from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.load import Load
-from watersmeet.flow.message import Found
+from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.models.base import Sending
+from watersmeet.flow.models.load import Load
+from watersmeet.flow.models.message import Found
 
 STAGES = ("distribution", "execution", "gathering", "end to end", "visiting")
 MOST = 50_000  # results that are kept

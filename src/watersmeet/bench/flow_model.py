@@ -7,7 +7,7 @@ new ones have pushed both along what is between them, k-1 sub-windows at most, o
 """
 
 from watersmeet.flow.catalog import FANOUT
-from watersmeet.flow.simulate import Costs
+from watersmeet.flow.runners.simulate import Costs
 
 
 def depth(cores: int, fanout: int = FANOUT) -> int:

@@ -18,7 +18,7 @@ from watersmeet.bench.flow_model import processing, visiting
 from watersmeet.bench.flow_targets import flow_targets
 from watersmeet.bench.report import print_targets
 from watersmeet.bench.targets import rate_text
-from watersmeet.flow.simulate import Costs
+from watersmeet.flow.runners.simulate import Costs
 
 # What the papers' texts say; their machines had 32 cores.
 PAPER = {

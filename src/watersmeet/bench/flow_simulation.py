@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.flow.base import Flow, Sending
 from watersmeet.flow.catalog import FLOWS, make_flow
-from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.load import Bounded, Cutter, Load
-from watersmeet.flow.message import Found, Mark
+from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.models.base import Flow, Sending
+from watersmeet.flow.models.load import Bounded, Cutter, Load
+from watersmeet.flow.models.message import Found, Mark
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.order import Order
-from watersmeet.flow.simulate import Costs, Meter, Simulation, TimedWork
-from watersmeet.flow.work import Work
+from watersmeet.flow.runners.simulate import Costs, Meter, Simulation, TimedWork
 from watersmeet.join.access import PairAccess, Sizing
 from watersmeet.join.prepare import read_columns
 from watersmeet.streams.arrival import Validity

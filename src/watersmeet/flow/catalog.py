@@ -5,14 +5,14 @@ from dataclasses import fields
 from typing import Any
 
 from watersmeet.errors import OptionError
-from watersmeet.flow.base import Flow
-from watersmeet.flow.handshake import HandshakeFlow
-from watersmeet.flow.low_latency_handshake import LowLatencyHandshakeFlow
+from watersmeet.flow.models.base import Flow
+from watersmeet.flow.models.handshake import HandshakeFlow
+from watersmeet.flow.models.low_latency_handshake import LowLatencyHandshakeFlow
+from watersmeet.flow.models.pan_join import PanJoinFlow
+from watersmeet.flow.models.split_join import SplitJoinFlow
+from watersmeet.flow.models.three_step import ThreeStepFlow
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.options import MODELS, FlowModel, FlowOptions, SplitJoin
-from watersmeet.flow.pan_join import PanJoinFlow
-from watersmeet.flow.split_join import SplitJoinFlow
-from watersmeet.flow.three_step import ThreeStepFlow
-from watersmeet.flow.work import Work
 
 FLOWS: dict[str, type[Flow]] = {
     flow.name: flow

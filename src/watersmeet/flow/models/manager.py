@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from watersmeet.flow.load import Load, Part
-from watersmeet.flow.work import Work
+from watersmeet.flow.models.load import Load, Part
+from watersmeet.flow.models.work import Work
 from watersmeet.index.base import Index
 from watersmeet.join.chain import Block, least, most
 from watersmeet.join.prepare import SLICE, out_of_sight

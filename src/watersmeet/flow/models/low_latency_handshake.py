@@ -37,13 +37,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.flow.base import Sending
-from watersmeet.flow.line import Ack, Line, LineCore, Over, Travelling
-from watersmeet.flow.load import Load, Part
-from watersmeet.flow.message import Mark
+from watersmeet.flow.models.base import Sending
+from watersmeet.flow.models.line import Ack, Line, LineCore, Over, Travelling
+from watersmeet.flow.models.load import Load, Part
+from watersmeet.flow.models.message import Mark
+from watersmeet.flow.models.store import Store
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Message
-from watersmeet.flow.store import Store
-from watersmeet.flow.work import Work
 from watersmeet.join.chain import Block, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM

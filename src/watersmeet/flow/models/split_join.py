@@ -8,13 +8,13 @@ are over are forgotten, by the time that the probing rows bring along).
 from functools import partial
 from typing import ClassVar
 
-from watersmeet.flow.base import Flow, Sending
-from watersmeet.flow.gather import Distributor, Funnel, Merger, grow
-from watersmeet.flow.load import Load, Part
-from watersmeet.flow.message import Mark
+from watersmeet.flow.models.base import Flow, Sending
+from watersmeet.flow.models.gather import Distributor, Funnel, Merger, grow
+from watersmeet.flow.models.load import Load, Part
+from watersmeet.flow.models.message import Mark
+from watersmeet.flow.models.three_step import ThreeStepCore
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Network, Node
-from watersmeet.flow.three_step import ThreeStepCore
-from watersmeet.flow.work import Work
 
 
 class SplitCore(ThreeStepCore):

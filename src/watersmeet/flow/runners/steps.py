@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from watersmeet.errors import CoreFailed, StateError
-from watersmeet.flow.core import Core
+from watersmeet.flow.models.core import Core
 from watersmeet.flow.network import Link, Message, Network, Node
 
 Move = tuple[Node, int]

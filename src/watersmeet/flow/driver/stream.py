@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from watersmeet.errors import CoreFailed, StateError
-from watersmeet.flow.driver import FlowCore
-from watersmeet.flow.ledger import Gathered
-from watersmeet.flow.message import Mark
+from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.ledger import Gathered
+from watersmeet.flow.models.message import Mark
 from watersmeet.join.core import Outcome
 from watersmeet.join.matches import Matches
 

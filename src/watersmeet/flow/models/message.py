@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from watersmeet.flow.load import Load
+from watersmeet.flow.models.load import Load
 from watersmeet.flow.order import Arranged
 from watersmeet.join.matches import Matches
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from watersmeet.flow.load import Load, Part
-from watersmeet.flow.message import Found, Mark
+from watersmeet.flow.models.load import Load, Part
+from watersmeet.flow.models.message import Found, Mark
+from watersmeet.flow.models.store import Store
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Message, Node
 from watersmeet.flow.order import arrange
-from watersmeet.flow.store import Store
-from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.chain import SubWindow
 from watersmeet.join.matches import Matches

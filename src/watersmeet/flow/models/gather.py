@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from watersmeet.flow.message import Found, Mark
+from watersmeet.flow.models.message import Found, Mark
 from watersmeet.flow.network import Link, Message, Node
 from watersmeet.flow.order import merge
 from watersmeet.join.matches import Matches

@@ -11,15 +11,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from watersmeet.flow.base import Flow, Sending
-from watersmeet.flow.core import Core
-from watersmeet.flow.gather import united
-from watersmeet.flow.load import Load, Part
-from watersmeet.flow.manager import Command, Create, Insert, Manager, Plan, Probe, Seal, Status
-from watersmeet.flow.message import Found, Mark
+from watersmeet.flow.models.base import Flow, Sending
+from watersmeet.flow.models.core import Core
+from watersmeet.flow.models.gather import united
+from watersmeet.flow.models.load import Load, Part
+from watersmeet.flow.models.manager import Command, Create, Insert, Manager, Plan, Probe, Seal, Status
+from watersmeet.flow.models.message import Found, Mark
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Message, Network, Node
 from watersmeet.flow.order import merge
-from watersmeet.flow.work import Work
 from watersmeet.join.chain import SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.flow.message import Found
+from watersmeet.flow.driver.punctuate import punctuate, punctuate_without_results
+from watersmeet.flow.driver.sight import NAMES, Sight
+from watersmeet.flow.models.message import Found
 from watersmeet.flow.order import Order, Punctuations
-from watersmeet.flow.punctuate import punctuate, punctuate_without_results
 from watersmeet.flow.savepoint import Attributes, Savepoint
-from watersmeet.flow.sight import NAMES, Sight
 from watersmeet.index.base import Index
 from watersmeet.index.choose import Habits
 from watersmeet.join.chain import SubWindow

@@ -8,9 +8,9 @@ import numpy as np
 
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.collect import Batches, Collector, collecting_time
-from watersmeet.flow.driver import FlowCore
+from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.runners.threads import CLOSED
 from watersmeet.flow.savepoint import Savepoint
-from watersmeet.flow.threads import CLOSED
 from watersmeet.join.core import Outcome
 from watersmeet.join.matches import Matches
 

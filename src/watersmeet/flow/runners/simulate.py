@@ -15,9 +15,9 @@ from itertools import count
 import numpy as np
 
 from watersmeet.errors import StateError
-from watersmeet.flow.base import Sending
+from watersmeet.flow.models.base import Sending
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Bell, Link, Message, Network, Node
-from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.flow.base import Flow, Sending
-from watersmeet.flow.core import Core
-from watersmeet.flow.gather import Funnel, grow
-from watersmeet.flow.load import Load, Part
-from watersmeet.flow.message import Mark
+from watersmeet.flow.models.base import Flow, Sending
+from watersmeet.flow.models.core import Core
+from watersmeet.flow.models.gather import Funnel, grow
+from watersmeet.flow.models.load import Load, Part
+from watersmeet.flow.models.message import Mark
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Message, Network, Node
-from watersmeet.flow.work import Work
 from watersmeet.streams.clock import BOTTOM, TOP
 from watersmeet.streams.window import Window
 

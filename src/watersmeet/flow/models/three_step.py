@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from watersmeet.flow.base import Flow, Sending
-from watersmeet.flow.core import Core
-from watersmeet.flow.load import Load, Part
-from watersmeet.flow.message import Mark
+from watersmeet.flow.models.base import Flow, Sending
+from watersmeet.flow.models.core import Core
+from watersmeet.flow.models.load import Load, Part
+from watersmeet.flow.models.message import Mark
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Message, Network
-from watersmeet.flow.work import Work
 from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM
 

@@ -18,17 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import CoreFailed, StateError
-from watersmeet.flow.base import Flow
 from watersmeet.flow.catalog import FLOWS, make_flow
-from watersmeet.flow.core import Core
-from watersmeet.flow.ledger import Gathered, Ledger, Pending
-from watersmeet.flow.load import Bounded, Cutter, Load
-from watersmeet.flow.message import Found, Mark
+from watersmeet.flow.driver.ledger import Gathered, Ledger, Pending
+from watersmeet.flow.models.base import Flow
+from watersmeet.flow.models.core import Core
+from watersmeet.flow.models.load import Bounded, Cutter, Load
+from watersmeet.flow.models.message import Found, Mark
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.options import FlowModel
 from watersmeet.flow.order import Order
+from watersmeet.flow.runners.threads import CLOSED, Threads
 from watersmeet.flow.savepoint import Attributes, Savepoint
-from watersmeet.flow.threads import CLOSED, Threads
-from watersmeet.flow.work import Work
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.access import PairAccess, Sizing
 from watersmeet.join.core import Outcome, Pushed

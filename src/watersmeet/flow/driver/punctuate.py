@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from watersmeet.flow.load import Load
+from watersmeet.flow.models.load import Load
 from watersmeet.flow.order import Arranged, Order, Punctuations, merge
 
 

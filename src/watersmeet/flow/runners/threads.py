@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from watersmeet.errors import CoreFailed, StateError
-from watersmeet.flow.core import Core
+from watersmeet.flow.models.core import Core
 from watersmeet.flow.network import Bell, Link, Message, Network, Node
 
 GRACE = 30.0  # seconds that a core gets to come out of a kernel when the join is closed

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from watersmeet.flow.core import Core
-from watersmeet.flow.load import Load, Part
-from watersmeet.flow.message import Mark
+from watersmeet.flow.models.core import Core
+from watersmeet.flow.models.load import Load, Part
+from watersmeet.flow.models.message import Mark
+from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.flow.options import DEFAULT_GRANULARITY
-from watersmeet.flow.work import Work
 
 Sending = Iterator[tuple[Link, Message]]
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from watersmeet.flow.load import Encounter, Part
-from watersmeet.flow.work import Work
+from watersmeet.flow.models.load import Encounter, Part
+from watersmeet.flow.models.work import Work
 from watersmeet.index.base import Index, Keys, PairBuffer
 from watersmeet.index.choose import make_index
 from watersmeet.index.scan import Scan

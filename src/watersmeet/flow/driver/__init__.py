@@ -1,0 +1,1 @@
+"""A flow from outside: rows in, written down and sent; results out."""
