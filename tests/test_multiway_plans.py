@@ -209,3 +209,36 @@ def test_sixteen_streams_in_all_pairs() -> None:
     text = " AND ".join(f"{a}.k = {b}.k" for i, a in enumerate(names) for b in names[i + 1 :])
     join = wm.StreamJoin(text, windows={name: wm.Rows(3) for name in names})
     assert join.push({name: {"k": [1, 2]} for name in names}).count == 2
+
+
+def test_independent_parts_are_multiplied_also_beyond_int64() -> None:
+    """Nothing links twenty streams of sixteen rows: 16 ** 20 combinations, counted one stream at a time."""
+    names = [f"s{i}" for i in range(20)]
+    join = wm.StreamJoin("TRUE", windows={name: wm.Rows(16) for name in names}, result="count")
+    assert join.push({name: {"k": list(range(16))} for name in names}).count == 16**20
+    assert join.stats()["results"] == 16**20
+
+
+def test_what_equalities_imply_is_used_and_shown() -> None:
+    """a = b and b = c: rows of a look for c by a's own key, and a star of one key is counted without listing."""
+    join = wm.StreamJoin(
+        "a.k = b.k AND b.k = c.k", a=wm.Rows(50), b=wm.Rows(50), c=wm.Rows(50), result="count"
+    )
+    random, seen, expected = np.random.default_rng(5), {name: [] for name in "abc"}, 0
+    for _ in range(10):
+        batch = {name: random.integers(0, 7, 5).tolist() for name in "abc"}
+        for name, keys in batch.items():
+            for key in keys:
+                others = [seen[other][-50:].count(key) for other in "abc" if other != name]
+                expected += others[0] * others[1]
+                seen[name].append(key)
+        join.push({name: {"k": keys} for name, keys in batch.items()})
+    assert join.stats()["results"] == expected
+    drivers = [step["drivers"] for step in join.describe()["plan"]["orders"]["a"]]
+    assert sorted(drivers) == [["a.k = b.k"], ["a.k = c.k"]]
+
+
+def test_equal_columns_of_one_stream_are_all_compared() -> None:
+    join = wm.StreamJoin("a.k = b.k AND a.j = b.k AND b.k = c.k", a=wm.Rows(9), b=wm.Rows(9), c=wm.Rows(9))
+    assert join.push(a={"k": [1, 1], "j": [1, 2]}, b={"k": [1]}, c={"k": [1]}).count == 1
+    assert join.push(a={"k": [2, 1], "j": [1, 1]}).count == 1

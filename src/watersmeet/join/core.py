@@ -30,7 +30,7 @@ from watersmeet.join.prepare import SLICE, bare_block, out_of_sight, slices
 from watersmeet.join.short import FEW, ShortWay, is_simple
 from watersmeet.join.sights import sights_for
 from watersmeet.join.stash import Stash
-from watersmeet.join.steps import Walk
+from watersmeet.join.steps import Walk, apart_from
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone
 from watersmeet.streams.clock import TOP, TimeAxis
@@ -220,7 +220,8 @@ class JoinCore:
     def _walk(self, plan: Orders, k: int) -> Walk:
         columns, arrivals = [len(of_stream) for of_stream in plan.columns], self.arrivals
         walk = Walk(
-            k, self.streams, plan.steps[k], columns, self.payload, self.backsights, arrivals.axis, arrivals.timed, self.mode == "count"
+            k, self.streams, plan.steps[k], columns, self.payload, self.backsights, arrivals.axis, arrivals.timed, self.mode == "count",
+            apart_from(plan.steps[k], k, arrivals.timed),
         )  # fmt: skip
         if plan.stash is None or k not in plan.stash.pair:
             return walk
@@ -260,7 +261,8 @@ class JoinCore:
             stash = Stash(
                 plan.stash, self.arrivals.timed, self._room(plan.stash), int(self.arrivals.counts[first])
             )
-        by_stash = replace(walks[plan.stash.hot], steps=plan.stash.steps, stash=stash, seen=[])
+        hot, steps, timed = plan.stash.hot, plan.stash.steps, self.arrivals.timed
+        by_stash = replace(walks[hot], steps=steps, apart=apart_from(steps, hot, timed), stash=stash, seen=[])
         return StepAccess(plan, self.habits, walks, self.learnt.fanouts, stash, by_stash)
 
     def _sample(self, k: int) -> pa.RecordBatch:

@@ -28,6 +28,8 @@ class Link:
     name: str  # of the stream that is there
     source: Source
     target: int  # column of the stream that is looked for
+    text: str
+    same: int | None = None  # of an equality: the columns that are all equal, by a number
 
     def ends(self, codes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """By interval: inclusive ends of the codes that rows with ``codes`` match."""

@@ -4,13 +4,13 @@ What an order costs is estimated by the partial results that it makes, from samp
 same in every order.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from watersmeet.errors import OptionError
 from watersmeet.join.learning import Edge
-from watersmeet.join.orders import Arrangement, Link, Orders, StashPlan, Step
+from watersmeet.join.orders import Arrangement, Link, Orders, Source, StashPlan, Step
 from watersmeet.join.plan import GRID_CANDIDATES, Cells
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
@@ -84,29 +84,69 @@ class Planner:
             chosen.append(
                 old if k not in fixed and estimate.cost(k, old) < MUCH * estimate.cost(k, order) else order
             )
-        steps = tuple(self._steps([k], order, shares, rows) for k, order in enumerate(chosen))
+        steps = tuple(
+            self._steps([k], order, shares, rows, pair is not None and k in pair)
+            for k, order in enumerate(chosen)
+        )
         stash = None if hot is None or pair is None else self._stash(hot, pair, estimate, shares, rows)
         expected = tuple(estimate.fanouts(k, order) for k, order in enumerate(chosen))
         columns = tuple(tuple(of_stream) for of_stream in self._of_band)
         arrangements = tuple(tuple(of_stream) or (_EVERY_ROW,) for of_stream in self._arrangements)
         return Orders(self.condition, columns, arrangements, steps, dict(shares), expected, stash)
 
-    def links(self, there: Iterable[int], stream: int) -> list[Link]:
-        """The bands between streams that are there and one that is looked for."""
-        return [link for other in there for link in self._links.get((other, stream), ())]
+    def links(self, there: Sequence[int], stream: int, anchor: int | None = None) -> list[Link]:
+        """What is compared between streams that are there and one that is looked for.
+
+        Of columns that are all equal one is enough, as those that are there are equal already: that of ``anchor``, if it has one.
+        """
+        found, same = [], set()
+        for other in sorted(there, key=lambda k: (k != anchor, k)):
+            for link in self._links.get((other, stream), ()):
+                if link.same is None or link.same not in same:
+                    found.append(link)
+                    same.add(link.same)
+        return found
 
     def _all_links(self) -> dict[tuple[int, int], list[Link]]:
-        """By pair (there, looked for). Planning asks for them often."""
+        """By pair (there, looked for), as planning asks for them often. What equalities imply is among them: a = b and b = c, so a = c."""
         links: dict[tuple[int, int], list[Link]] = {}
+        classes = self._equal_columns()
+        number = {column: place for place, columns in enumerate(classes) for column in columns}
         for band in self.condition.bands:
             for name, other in (band.streams, band.streams[::-1]):
-                j, i = self.streams.index(name), self.streams.index(other)
-                source, target = (
-                    self._columns[i][column_name(band, other)],
-                    self._columns[j][column_name(band, name)],
-                )
-                links.setdefault((i, j), []).append(Link(band, other, (i, source), target))
-        return links
+                source, target = self._column(band, other), self._column(band, name)
+                same = number.get(source) if _equates(band) else None
+                link = Link(band, other, source, target[1], band.text, same)
+                links.setdefault((source[0], target[0]), []).append(link)
+                if (
+                    same is not None
+                ):  # a band compares codes of its column with those of any other column that equals its own
+                    for also in classes[same]:
+                        if also[0] != target[0] and also != source:
+                            text = f"{self._text(also)} = {self._text(target)}"
+                            implied = Link(band, other, also, target[1], text, same)
+                            links.setdefault((also[0], target[0]), []).append(implied)
+        return {
+            pair: sorted(several, key=lambda link: link.text != link.band.text)
+            for pair, several in links.items()
+        }
+
+    def _column(self, band: Band, name: str) -> Source:
+        k = self.streams.index(name)
+        return k, self._columns[k][column_name(band, name)]
+
+    def _text(self, column: Source) -> str:
+        return str(_side(*self._of_band[column[0]][column[1]]))
+
+    def _equal_columns(self) -> list[list[Source]]:
+        """Columns that equalities make equal, all of them. Not where one stream has two of them: nobody compares these with each other."""
+        classes: list[set[Source]] = []
+        for band in self.condition.bands:
+            if _equates(band):
+                ends = {self._column(band, name) for name in band.streams}
+                touched = [one for one in classes if one & ends]
+                classes = [one for one in classes if one not in touched] + [ends.union(*touched)]
+        return [sorted(one) for one in classes if len({stream for stream, _ in one}) == len(one)]
 
     def _complete(self, there: Sequence[int], stream: int) -> tuple[Residual, ...]:
         """The residuals that can be evaluated once a stream has come to those that are there, and not before."""
@@ -145,11 +185,14 @@ class Planner:
     ) -> StashPlan:
         others = [k for k in range(len(self.streams)) if k not in pair]
         columns = tuple(sorted({link.source for other in others for link in self.links(pair, other)}))
-        links = [
-            replace(link, target=columns.index((stream, link.target)))
-            for stream in pair
-            for link in self.links([hot], stream)
-        ]
+        links, same = [], set()
+        for stream in pair:
+            for link in self.links([hot], stream):
+                if (
+                    link.same is None or link.same not in same
+                ):  # of columns that are equal an entry keeps the first
+                    links.append(replace(link, target=columns.index((stream, link.target))))
+                    same.add(link.same)
         links.sort(key=lambda link: share_of(link.band, shares))
         drivers = self._drivers(links)
         checks = tuple(link for link in links if len(drivers) > 1 or link not in drivers)
@@ -183,16 +226,23 @@ class Planner:
         return StashPlan(hot, pair, columns, arrangement, drivers, checks, residuals, kept, steps, expected)
 
     def _steps(
-        self, there: list[int], order: Sequence[int], shares: Mapping[str, float], rows: Sequence[float]
+        self,
+        there: list[int],
+        order: Sequence[int],
+        shares: Mapping[str, float],
+        rows: Sequence[float],
+        kept_pairs: bool = False,
     ) -> tuple[Step, ...]:
+        """``kept_pairs``: whether the first step's pairs go into a stash, which keeps the same columns whichever stream comes first."""
         begun, there, steps = tuple(there), list(there), []
+        anchor = None if kept_pairs else begun[0]
         needed = {
             (stream, link.source)
             for place, stream in enumerate(order)
-            for link in self.links([*begun, *order[:place]], stream)
+            for link in self.links([*begun, *order[:place]], stream, anchor)
         }
         for place, stream in enumerate(order):
-            links = sorted(self.links(there, stream), key=lambda link: share_of(link.band, shares))
+            links = sorted(self.links(there, stream, anchor), key=lambda link: share_of(link.band, shares))
             drivers, cells = self._drivers(links), None
             plane = self._cells(links, shares, rows[stream])
             if plane is not None:
@@ -275,6 +325,11 @@ class Planner:
             ("bi_sort", "rap_table", "wib_tree", "hash") if hashable else ("bi_sort", "rap_table", "wib_tree")
         )
         return Arrangement(columns, ("hash", "bi_sort") if len(columns) > 1 else kinds, text)
+
+
+def _equates(band: Band) -> bool:
+    """Whether equal codes are what the band asks for."""
+    return band.hashable and not band.null_safe
 
 
 def _plane(pair: tuple[Band, Band]) -> bool:

@@ -8,6 +8,7 @@ timed last row does not imply. No partial result is stored: they live for as lon
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from watersmeet.index.base import PairBuffer
 from watersmeet.join.chain import Block, Check, Probe, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Source, StashPlan, Step
-from watersmeet.join.probing import find_ranges, satisfying
+from watersmeet.join.probing import satisfying
 from watersmeet.join.sights import Sights
 from watersmeet.join.stash import Stash, both
 from watersmeet.sql.condition import Residual
@@ -61,6 +62,7 @@ class Walk:
     axis: TimeAxis | None
     timed: Sequence[bool]
     count_only: bool
+    apart: int  # counting: from this step on, steps have nothing to do with one another, and their counts are multiplied
     stash: Stash | None = None  # of the hot stream: pairs are looked for there first
     pairs: list[list[np.ndarray]] | None = None  # of a stream of the pair: what was found, for the stash
     pair_plan: StashPlan | None = None
@@ -126,8 +128,8 @@ class Walk:
         step = self.steps[place]
         waiting: list[Partials] = []
         rows = found = 0
-        if step.last and self.count_only and step.exact and not self._looks_back(step):
-            self._count(step, partials, way)
+        if self.count_only and place >= self.apart:
+            self._count(place, partials, way)
             return
         for more in self._found(step, partials, way):
             found += more.rows.size
@@ -145,13 +147,42 @@ class Walk:
             self._walk(place + 1, _together(waiting), way)
         self.seen.append((place, partials.rows.size, found))
 
-    def _count(self, step: Step, partials: Partials, way: "_Way") -> None:
-        """The last step, where nothing has to be compared: its results are counted, not listed."""
-        probe, found = self._probe(step, partials, way), Matches()
+    def _count(self, place: int, partials: Partials, way: "_Way") -> None:
+        """The steps from here on, counted for each partial result, and multiplied: nothing is listed."""
+        counts: list[np.ndarray] = []
+        for later in range(place, len(self.steps)):
+            found = self._counts(self.steps[later], partials, way)
+            self.seen.append((later, found.size, int(found.sum())))
+            some = np.flatnonzero(found)
+            if not some.size:
+                return
+            if some.size < found.size and later < len(self.steps) - 1:
+                partials, found = partials.taken(some), found[some]
+                counts = [column[some] for column in counts]
+            counts.append(found)
+        about = np.prod([column.astype(np.float64) for column in counts], axis=0).sum()
+        if about < 2.0**62:
+            way.out.counts.append(int(np.prod(counts, axis=0).sum()))
+        else:
+            way.out.counts.append(
+                sum(prod(several) for several in zip(*(column.tolist() for column in counts), strict=True))
+            )
+
+    def _counts(self, step: Step, partials: Partials, way: "_Way") -> np.ndarray:
+        """How many rows of a stream each partial result finds."""
+        probe, counts = self._probe(step, partials, way), np.zeros(partials.rows.size, np.int64)
         for segment in way.reachable(step, probe.validity):
-            find_ranges(segment, probe, 0, True, way.buffer, found)
-        way.out.counts.append(found.count)
-        self.seen.append((len(self.steps) - 1, partials.rows.size, found.count))
+            run = segment.sorted_run(probe.by) if step.exact and segment.inside(probe.validity) else None
+            if run is None:
+                for n in segment.candidates(probe, way.buffer):
+                    counts += np.bincount(way.buffer.probe[:n], minlength=counts.size)
+                continue
+            for bounds in probe.bounds:
+                start, end = run.ranges(bounds)
+                counts[bounds.rows] += end - start
+                for n in run.buffered_pairs(bounds, way.buffer):
+                    counts += np.bincount(way.buffer.probe[:n], minlength=counts.size)
+        return counts
 
     def _found(self, step: Step, partials: Partials, way: "_Way") -> Iterator[Partials]:
         """Partial results with a row of one more stream."""
@@ -207,10 +238,6 @@ class Walk:
             kept = holds if kept is None else kept & holds
         return partials if kept is None or kept.all() else partials.taken(np.flatnonzero(kept))
 
-    def _looks_back(self, step: Step) -> bool:
-        """Whether a stored untimed row may not have seen a stored timed one, although the last row sees both."""
-        return self._untimed(step) != []
-
     def _untimed(self, step: Step) -> list[tuple[int, int]]:
         """Pairs (timed, untimed) of stored streams of which this step brings the second."""
         if not self.timed[
@@ -232,6 +259,26 @@ class Walk:
             inside = (partials.numbers[timed] >= seen) | (partials.times[timed] >= cut)
             kept = inside if kept is None else kept & inside
         return kept
+
+
+def apart_from(steps: Sequence[Step], stream: int, timed: Sequence[bool]) -> int:
+    """The first step from which on each starts from streams that were there before, and nothing links those that come.
+
+    What links them: a comparison, a residual, the band between two times, and what an untimed row had seen of a timed one.
+    """
+    looks_back = timed[stream] and len({one for k, one in enumerate(timed) if k != stream}) > 1
+    for place in range(len(steps)):
+        rest = steps[place:]
+        coming = {step.stream for step in rest}
+        linked = any(link.source[0] in coming for step in rest for link in (*step.drivers, *step.checks))
+        if (
+            not linked
+            and not looks_back
+            and not any(step.residuals for step in rest)
+            and sum(timed[k] for k in coming) < 2
+        ):
+            return place
+    return len(steps)
 
 
 @dataclass(frozen=True, slots=True)
