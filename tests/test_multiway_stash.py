@@ -51,6 +51,20 @@ def listed(result: wm.Result) -> list[tuple[int, ...]]:
     return sorted(zip(*(column.tolist() for column in result.numbers().values()), strict=True))
 
 
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_stash_counts_what_it_would_list(condition: str) -> None:
+    """Counting multiplies steps that nothing links; the pairs that go into the stash must be found all the same."""
+    text = CONDITIONS[condition]
+    names, random = "abcd" if "d." in text else "abc", np.random.default_rng(3)
+    windows = {name: wm.Rows(20) for name in names}
+    listing, counting = (
+        wm.StreamJoin(text, windows=windows, stash=50, result=mode) for mode in ("pairs", "count")
+    )
+    for at in range(30):
+        rows = batches(random, names, at, "c")
+        assert counting.push(rows).count == listing.push(rows).count
+
+
 @pytest.mark.parametrize("size", [1, 2, 7, 40, 10_000, "auto"])
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_no_stash_of_any_size_changes_a_result(condition: str, size: Any) -> None:
@@ -78,7 +92,7 @@ def test_no_stash_of_any_size_changes_a_result(condition: str, size: Any) -> Non
 def test_auto_tries_both_ways_and_keeps_the_cheaper() -> None:
     trial = Trial()
     for seconds, expected in ((3.0, True), (1.0, True), (5.0, False), (5.0, False)):
-        while not trial.learn(1, seconds if not trial.on else seconds / 1):
+        while not trial.learn(1, seconds):
             pass
         trial.decide(True)
         assert trial.on == expected

@@ -225,7 +225,8 @@ class JoinCore:
         )  # fmt: skip
         if plan.stash is None or k not in plan.stash.pair:
             return walk
-        return replace(walk, pairs=[], pair_plan=plan.stash)
+        # The first step's pairs go into the stash: they are listed, also where nothing links them with what follows.
+        return replace(walk, pairs=[], pair_plan=plan.stash, apart=max(1, walk.apart))
 
     def _hot(self) -> int | None:
         """The stream that arrives most often, where a stash may be kept for it."""
