@@ -72,6 +72,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "planning": ("access", "planner", "ledger"),
         "short": ("planning",),
         "core": ("short",),
+        "shared": ("core",),
         "engine": ("planning",),
         "snapshot": ("engine",),
     },

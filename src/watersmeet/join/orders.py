@@ -5,7 +5,7 @@ far. A step looks for rows of one more stream by the bands between it and the st
 key, drives the index; the other bands are compared on candidates. ``planner.py`` makes them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -133,3 +133,18 @@ class Orders:
     def index_identity(self) -> tuple[object, ...]:
         """Plans that have the same can use the same indexes."""
         return self.columns, self.arrangements
+
+    def identities_of(self, k: int) -> list[Hashable]:
+        """The same, of each index of one stream, across conditions: which keys it has, and of which rows."""
+        name = self.condition.streams[k]
+        columns = [band.identity_of(stream) for band, stream in self.columns[k]]
+        rows = frozenset(columns), self.condition.filter_identity(name)
+        return [
+            (
+                tuple(columns[column] for column in one.columns),
+                tuple(band.text for band in one.bands),
+                one.kinds,
+                *rows,
+            )
+            for one in self.arrangements[k]
+        ]

@@ -5,7 +5,7 @@ candidates by their codes; the residual is evaluated on what then remains.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -168,6 +168,14 @@ class Plan:
     def index_identity(self) -> tuple[object, ...]:
         """Plans that have the same can use the same indexes."""
         return self.driver.bands, self.kinds, self.checks
+
+    def identity_of(self, stream: str) -> Hashable:
+        """The same, of one stream's index, across conditions: which keys it has, and of which rows."""
+        driver = self.driver
+        widths = () if driver.key is not None else driver.texts  # a grid's cells
+        keys = tuple(band.identity_of(stream) for band in driver.bands)
+        nulls = frozenset(band.identity_of(stream) for band in self.checks)
+        return keys, widths, self.kinds, nulls, self.condition.filter_identity(stream)
 
 
 def all_valid(masks: Sequence[np.ndarray | None]) -> np.ndarray | None:

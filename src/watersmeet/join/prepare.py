@@ -105,6 +105,15 @@ def out_of_sight(block: Block, hidden: int) -> Block:
     return replace(block, keys=block.keys.of(block.keys.rows >= hidden), others=others)
 
 
+def shown(block: Block) -> Block:
+    """The block, as it probes, without the rows that are hidden from this join."""
+    if block.hidden is None:
+        return block
+    seen = ~block.hidden
+    usable = None if block.usable is None else block.usable[seen[block.usable]]
+    return replace(block, keys=block.keys.of(seen[block.keys.rows]), usable=usable)
+
+
 SLICE = 4096  # rows: the least that is worth a slice of its own
 
 
