@@ -70,7 +70,6 @@ class Step:
     residuals: tuple[Residual, ...]  # evaluated on the rows as soon as all their streams are there
     carried: tuple[int, ...]  # columns of this stream that later steps start from
     kept: tuple[Source, ...]  # of the streams that were there, the columns that later steps still start from
-    last: bool
     exact: bool  # whether a key within the bounds is a match: nothing else has to be compared
     edge: Edge
     cells: Cells | None = None  # where two bands drive a grid

@@ -265,7 +265,6 @@ class Planner:
                     residuals,
                     carried,
                     kept,
-                    place == len(order) - 1,
                     exact,
                     self.edge(there, stream),
                     cells,
