@@ -1,6 +1,6 @@
 """A batch made ready, once: keys and codes computed, sorted by the driving key; as a block to store, and as a probe."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
-from watersmeet.join.orders import Orders
+from watersmeet.join.orders import Link, Orders, Source
 from watersmeet.join.plan import Plan, all_valid, probing
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import TimeAxis
@@ -97,6 +97,26 @@ def make_probe(plan: Plan, stream: str, block: Block, validity: Validity) -> Pro
         band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=True)
     ]
     return Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
+
+
+def link_checks(
+    links: Iterable[Link], codes: Mapping[Source, np.ndarray], columns: int
+) -> list[Check | None]:
+    """What links compare with each column of the rows that are looked for; ``codes``: of the rows that look."""
+    checks: list[Check | None] = [None] * columns
+    for link in links:
+        ends, other = link.ends(codes[link.source]), checks[link.target]
+        checks[link.target] = ends if other is None else _both(other, ends)
+    return checks
+
+
+def _both(one: Check, two: Check) -> Check:
+    """Two comparisons with the same column, as one: in one interval of each."""
+    return [
+        (np.maximum(low, other_low), np.minimum(high, other_high))
+        for low, high in one
+        for other_low, other_high in two
+    ]
 
 
 def out_of_sight(block: Block, hidden: int) -> Block:

@@ -13,12 +13,13 @@ from math import prod
 import numpy as np
 
 from watersmeet.index.base import PairBuffer
-from watersmeet.join.chain import Block, Check, Probe, SubWindow
+from watersmeet.join.chain import Block, Probe, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Source, StashPlan, Step
+from watersmeet.join.prepare import link_checks
 from watersmeet.join.probing import satisfying
 from watersmeet.join.sights import Sights
-from watersmeet.join.stash import Stash, both
+from watersmeet.join.stash import Stash
 from watersmeet.sql.condition import Residual
 from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import TimeAxis
@@ -188,11 +189,7 @@ class Walk:
                 yield more
 
     def _probe(self, step: Step, partials: Partials, way: "_Way") -> Probe:
-        checks: list[Check | None] = [None] * self.columns[step.stream]
-        for link in step.checks:
-            ends = link.ends(partials.codes[link.source])
-            other = checks[link.target]
-            checks[link.target] = ends if other is None else both(other, ends)
+        checks = link_checks(step.checks, partials.codes, self.columns[step.stream])
         bounds = step.bounds(partials.codes, partials.rows.size)
         return Probe(0, bounds, checks, self._validity(step, partials, way.sees), step.by)
 
