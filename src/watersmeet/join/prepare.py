@@ -11,6 +11,7 @@ from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
 from watersmeet.join.orders import Link, Orders, Source
 from watersmeet.join.plan import Plan, all_valid, probing
+from watersmeet.sql.condition import Band, BoundCondition
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.window import Window
@@ -40,13 +41,17 @@ def read_columns(
 ) -> Columns:
     """Codes of a batch. Rows that cannot match (a NULL key, a failed filter) are not usable."""
     driving, valid = plan.driver.codes(stream, batch)
-    masks = [valid, plan.condition.passes(stream, batch)]
-    codes = []
-    for band in plan.checks:
-        band_codes, band_valid = band.keys(stream, batch)
-        codes.append(band_codes)
-        masks.append(band_valid)
-    return Columns(first, batch.num_rows, driving, all_valid(masks), codes, times)
+    codes, masks = _codes_of(plan.condition, plan.checks, stream, batch)
+    return Columns(first, batch.num_rows, driving, all_valid((valid, *masks)), codes, times)
+
+
+def _codes_of(
+    condition: BoundCondition, bands: Iterable[Band], stream: str, batch: pa.RecordBatch
+) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
+    """The codes of a batch by band, and masks of the rows that pass the filters and have codes (None: all)."""
+    passes = condition.passes(stream, batch)
+    found = [band.keys(stream, batch) for band in bands]
+    return [codes for codes, _ in found], [passes, *(valid for _, valid in found)]
 
 
 def cut_block(columns: Columns, start: int, stop: int) -> Block:
@@ -73,11 +78,7 @@ def prepare_for_steps(
 ) -> Block:
     """The same for a join of many streams: the codes of all columns, and a key for each index of the stream."""
     name = orders.condition.streams[k]
-    codes, masks = [], [orders.condition.passes(name, batch)]
-    for band, _ in orders.columns[k]:
-        band_codes, band_valid = band.keys(name, batch)
-        codes.append(band_codes)
-        masks.append(band_valid)
+    codes, masks = _codes_of(orders.condition, (band for band, _ in orders.columns[k]), name, batch)
     valid = all_valid(masks)
     rows = (
         np.arange(batch.num_rows, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
