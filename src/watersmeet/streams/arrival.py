@@ -83,7 +83,7 @@ class Admission:
     turns: tuple[int, ...]  # the streams in the order in which they come, where ``order`` does not say
 
 
-def _short(numbers: np.ndarray) -> int | np.ndarray:
+def one_for_all(numbers: np.ndarray) -> int | np.ndarray:
     """One number where all are the same; they ascend."""
     return int(numbers[0]) if numbers.size and numbers[0] == numbers[-1] else numbers
 
@@ -275,7 +275,7 @@ class Arrivals:
             seen, clocks = seen[:, kept], clocks[:, kept] if clocks.size else clocks
             times = None if times is None else times[kept]
         sees = tuple(
-            None if j == k else self._seen(k, j, times, _short(seen[j]), clocks[j])
+            None if j == k else self._seen(k, j, times, one_for_all(seen[j]), clocks[j])
             for j in range(self.streams)
         )
         return Arrived(late if someone_late else None, times, sees)
