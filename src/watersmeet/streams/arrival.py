@@ -7,7 +7,7 @@ is only garbage collection.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,13 @@ class Validity:
         """The ranges of these rows of the block."""
         return Validity(
             *(bound[rows] if isinstance(bound, np.ndarray) else bound for bound in self._bounds())
+        )
+
+    def before(self, number: int) -> "Validity":
+        """What the ranges have before an arrival number."""
+        hi = self.arrival_hi
+        return replace(
+            self, arrival_hi=np.minimum(hi, number) if isinstance(hi, np.ndarray) else min(hi, number)
         )
 
     def _bounds(self) -> tuple[Any, ...]:
