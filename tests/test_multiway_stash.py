@@ -104,6 +104,19 @@ def test_how_many_partial_results_go_on_together_changes_no_result(monkeypatch: 
     assert any(found[0])
 
 
+def test_what_the_steps_behind_a_stash_have_seen_does_not_pile_up() -> None:
+    random, windows = np.random.default_rng(5), {name: wm.Rows(20) for name in "abcd"}
+    join = wm.StreamJoin(CONDITIONS["four"], windows=windows, stash=50)
+    notes = []
+    for at in range(60):
+        join.push(batches(random, "abcd", at, "c"))
+        access = join._core.access
+        assert isinstance(access, StepAccess)
+        assert access.by_stash is not None
+        notes.append(len(access.by_stash.seen))
+    assert not any(notes[30:])  # before, it may be the samples that decide whether to plan again
+
+
 def test_auto_tries_both_ways_and_keeps_the_cheaper() -> None:
     trial = Trial()
     for seconds, expected in ((3.0, True), (1.0, True), (5.0, False), (5.0, False)):

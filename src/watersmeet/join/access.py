@@ -216,6 +216,10 @@ class StepAccess:
             made, walk.seen[:] = walk.seen[:], []
             for place, rows, more in made:
                 found.append((steps[place].edge, rows, more))
+        if (
+            self.by_stash is not None
+        ):  # not learnt: other steps behind it would make it another stash, an empty one
+            self.by_stash.seen.clear()
         return found
 
 
