@@ -56,7 +56,7 @@ class MultiwayPlan:
 
     @classmethod
     def of(cls, quick: bool, cores: int) -> "MultiwayPlan":
-        """The quick plan (78 points, a minute or two) or the full one (242 points, about ten)."""
+        """The quick plan (a minute or two, as measured) or the full one (about ten, as estimated from its budgets)."""
         if quick:
             return cls(
                 True, cores, WINDOW, (1024, 4096), (3, 6), (2, 3, 6, 10), 1 << 10, PROBABILITIES, (1e-5,),
