@@ -110,7 +110,7 @@ def test_what_the_steps_behind_a_stash_have_seen_does_not_pile_up() -> None:
     notes = []
     for at in range(60):
         join.push(batches(random, "abcd", at, "c"))
-        access = join._core.access
+        access = join._core.planning.access
         assert isinstance(access, StepAccess)
         assert access.by_stash is not None
         notes.append(len(access.by_stash.seen))
