@@ -65,7 +65,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "probing": ("chain", "matches"),
         "outer": ("flags", "matches"),
         "binding": ("outer",),
-        "stash": ("orders", "chain"),
+        "stash": ("prepare",),
         "steps": ("stash", "probing", "sights"),
         "access": ("prepare", "steps", "outer", "pool"),
         "ledger": ("prepare", "outer", "outcome", "sights"),

@@ -4,7 +4,7 @@ Made anew with the plan: ``PairAccess`` for two streams, ``StepAccess`` for more
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -180,22 +180,11 @@ class StepAccess:
         walks = [(walk, sees)]
         if self.stash is not None and self.by_stash is not None and k == self.stash.plan.hot:
             self.stash.expect(float(rows))
-            walks = [(self.by_stash, sees), *((walk, rest) for rest in self._recomputed(self.stash, sees))]
+            lost = _not_in(self.stash, sees)
+            walks = [(self.by_stash, sees)] if lost is None else [(self.by_stash, sees), (walk, lost)]
         return [
             partial(way.start, block, seen, cut, segments, matches) for way, seen in walks for cut in cuts
         ]
-
-    def _recomputed(self, stash: Stash, sees: Sees) -> list[Sees]:
-        """What hot rows must look for in the plain way: rows of the first stream for which the stash is not complete."""
-        first = stash.plan.pair[0]
-        seen = sees[first]
-        assert seen is not None
-        if stash.complete_from <= least(seen.arrival_lo):
-            return []
-        lost = replace(seen, arrival_hi=np.minimum(seen.arrival_hi, stash.complete_from))
-        if not isinstance(seen.arrival_hi, np.ndarray):
-            lost.arrival_hi = min(seen.arrival_hi, stash.complete_from)
-        return [tuple(lost if j == first else validity for j, validity in enumerate(sees))]
 
     def rounds(self) -> Sequence[Sequence[int]]:
         streams = range(len(self.walks))
@@ -229,6 +218,10 @@ class StepAccess:
             made, walk.seen[:] = walk.seen[:], []
             for place, rows, more in made:
                 found.append((steps[place].edge, rows, more))
+        if (
+            self.by_stash is not None
+        ):  # not learnt: other steps behind it would make it another stash, an empty one
+            self.by_stash.seen.clear()
         return found
 
 
@@ -237,6 +230,16 @@ def indexes(access: Access, k: int, capacity: int, previous: SubWindow | None) -
     places = range(len(access.identities(k)))
     before = [None for _ in places] if previous is None else previous.indexes
     return [access.index(k, place, capacity, before[place]) for place in places]
+
+
+def _not_in(stash: Stash, sees: Sees) -> Sees | None:
+    """What hot rows must look for in the plain way, if anything: rows of the first stream for which the stash is not complete."""
+    first = stash.plan.pair[0]
+    seen = sees[first]
+    assert seen is not None
+    if stash.complete_from <= least(seen.arrival_lo):
+        return None
+    return (*sees[:first], seen.before(stash.complete_from), *sees[first + 1 :])
 
 
 def pair_access(

@@ -7,7 +7,7 @@ is only garbage collection.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,13 @@ class Validity:
         """The ranges of these rows of the block."""
         return Validity(
             *(bound[rows] if isinstance(bound, np.ndarray) else bound for bound in self._bounds())
+        )
+
+    def before(self, number: int) -> "Validity":
+        """What the ranges have before an arrival number."""
+        hi = self.arrival_hi
+        return replace(
+            self, arrival_hi=np.minimum(hi, number) if isinstance(hi, np.ndarray) else min(hi, number)
         )
 
     def _bounds(self) -> tuple[Any, ...]:
@@ -83,7 +90,7 @@ class Admission:
     turns: tuple[int, ...]  # the streams in the order in which they come, where ``order`` does not say
 
 
-def _short(numbers: np.ndarray) -> int | np.ndarray:
+def one_for_all(numbers: np.ndarray) -> int | np.ndarray:
     """One number where all are the same; they ascend."""
     return int(numbers[0]) if numbers.size and numbers[0] == numbers[-1] else numbers
 
@@ -289,7 +296,7 @@ class Arrivals:
             seen, clocks = seen[:, kept], clocks[:, kept] if clocks.size else clocks
             times = None if times is None else times[kept]
         sees = tuple(
-            None if j == k else self._seen(k, j, times, _short(seen[j]), clocks[j])
+            None if j == k else self._seen(k, j, times, one_for_all(seen[j]), clocks[j])
             for j in range(self.streams)
         )
         return Arrived(late if someone_late else None, times, sees)
