@@ -13,7 +13,6 @@ keys. Validity ranges make that invisible: a join gives what it would give alone
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import log2
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -30,17 +29,24 @@ from watersmeet.join.pool import Pool, Task
 from watersmeet.streams.payload import Payload
 from watersmeet.streams.window import Window
 
-CLASS = 3  # powers of two between windows whose sub-windows are no longer cut together
+ALIKE = 8  # times: windows of which one is longer than the other by more have sub-windows of their own
 
 
 class Shelf:
     """Sub-windows of one stream that several joins cut at the same rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int | None) -> None:
+        self.rows = rows  # of the first reader's window; None: it goes by time, or has no end
         self.readers: list[tuple[JoinCore, int]] = []  # and which of its streams this is
         # By first row and identity, for as long as a sub-window has them.
         self._indexes: WeakValueDictionary[tuple[int, Any], Index] = WeakValueDictionary()
         self._cut: tuple[int, int | None] = (-1, None)
+
+    def suits(self, window: Window) -> bool:
+        """Whether a window is about as long as those that are here."""
+        if self.rows is None or window.rows is None:
+            return self.rows is window.rows
+        return self.rows <= ALIKE * window.rows and window.rows <= ALIKE * self.rows
 
     def forget(self) -> None:
         """A push was taken back: indexes may hold rows that never came, and are used by nobody any more."""
@@ -88,24 +94,26 @@ class SharedStream:
     def __init__(self, schema: pa.Schema) -> None:
         self.payload = Payload(schema, schema.names)
         self.readers: list[tuple[JoinCore, int]] = []
-        self._shelves: dict[object, Shelf] = {}
+        self._shelves: list[Shelf] = []
 
     def joined(self, core: JoinCore, k: int, window: Window) -> Shelf:
         """A join reads the stream from now on; returns where joins with windows about as long have their sub-windows."""
-        size = None if window.rows is None else round(log2(window.rows)) // CLASS
-        shelf = self._shelves.setdefault(size, Shelf())
+        shelf = next((shelf for shelf in self._shelves if shelf.suits(window)), None)
+        if shelf is None:
+            shelf = Shelf(window.rows)
+            self._shelves.append(shelf)
         for readers in (self.readers, shelf.readers):
             readers.append((core, k))
         return shelf
 
     def left(self, core: JoinCore) -> None:
         """A join reads no more."""
-        for readers in (self.readers, *(shelf.readers for shelf in self._shelves.values())):
+        for readers in (self.readers, *(shelf.readers for shelf in self._shelves)):
             readers[:] = [reader for reader in readers if reader[0] is not core]
         self.drop_unseen()
 
     def forget(self) -> None:
-        for shelf in self._shelves.values():
+        for shelf in self._shelves:
             shelf.forget()
 
     def drop_unseen(self) -> None:
