@@ -131,12 +131,16 @@ class Database:
 
     def rows(self, query: str, tables: Mapping[str, pa.Table]) -> int:
         """How many rows the query gives; they are made, as an Arrow table."""
+        return int(self.table(query, tables).num_rows)
+
+    def table(self, query: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """What the query gives."""
         for name, table in tables.items():
             self._connection.register(name, table)
         alarm = threading.Timer(self._give_up, self._connection.interrupt)
         alarm.start()
         try:
-            return int(self._connection.sql(query).to_arrow_table().num_rows)
+            return self._connection.sql(query).to_arrow_table()
         except self._interrupted as error:
             raise TimeoutError(f"DuckDB: one batch took more than {self._give_up:.0f} s; given up") from error
         finally:
