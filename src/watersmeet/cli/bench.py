@@ -1,6 +1,7 @@
 """``watersmeet bench``: the commands that measure. What a run will need at its end is asked for before it starts."""
 
 import os
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -33,55 +34,54 @@ def _warn_of_missing_peers() -> None:
         warn(f"without {', '.join(missing)} there is less to compare with; do: {install_command('bench')}")
 
 
-@bench.command("engine")
-def bench_engine(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Under three minutes instead of about twenty.")
-    ] = False,
-    json: Json = None,
-    plots: Plots = None,
-    cores: Annotated[int, typer.Option(min=1, help="Threads of ours and of the peers.")] = CORES,
-) -> None:
-    """Every index, window and batch, beside DuckDB, Polars, Pathway, the scan and the packed sort."""
-    _prepare(json, plots)
-    _warn_of_missing_peers()
-    from watersmeet.bench.engine import bench_engine as measure
+def _add(name: str, about: str, quick_help: str, cores_help: str, peers: bool) -> None:
+    """A command that runs ``watersmeet.bench.<name>``, whose function is ``bench_<name>``."""
 
-    if not measure(quick=quick, cores=cores, json=json, plots=plots):
-        raise typer.Exit(1)
+    def command(
+        quick: Annotated[bool, typer.Option("--quick", help=quick_help)] = False,
+        json: Json = None,
+        plots: Plots = None,
+        cores: Annotated[int, typer.Option(min=1, help=cores_help)] = CORES,
+    ) -> None:
+        _prepare(json, plots)
+        if peers:
+            _warn_of_missing_peers()
+        measure = getattr(import_module(f"watersmeet.bench.{name}"), f"bench_{name}")
+        if not measure(quick=quick, cores=cores, json=json, plots=plots):
+            raise typer.Exit(1)
 
-
-@bench.command("flows")
-def bench_flows(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Under two minutes instead of about twelve.")
-    ] = False,
-    json: Json = None,
-    plots: Plots = None,
-    cores: Annotated[int, typer.Option(min=1, help="Most cores of a flow.")] = CORES,
-) -> None:
-    """Every flow, the papers' figures, and simulated cores beside the real ones and the model."""
-    _prepare(json, plots)
-    from watersmeet.bench.flows import bench_flows as measure
-
-    if not measure(quick=quick, cores=cores, json=json, plots=plots):
-        raise typer.Exit(1)
+    bench.command(name, help=about)(command)
 
 
-@bench.command("multiway")
-def bench_multiway(
-    quick: Annotated[bool, typer.Option("--quick", help="A minute or two instead of about ten.")] = False,
-    json: Json = None,
-    plots: Plots = None,
-    cores: Annotated[int, typer.Option(min=1, help="Threads of ours and of the peers.")] = CORES,
-) -> None:
-    """Joins of 2 to 10 streams: the thesis's workloads, beside chains of two-way joins, DuckDB, Polars and Pathway."""
-    _prepare(json, plots)
-    _warn_of_missing_peers()
-    from watersmeet.bench.multiway import bench_multiway as measure
-
-    if not measure(quick=quick, cores=cores, json=json, plots=plots):
-        raise typer.Exit(1)
+BOTH = "Threads of ours and of the peers."
+_add(
+    "engine",
+    "Every index, window and batch, beside DuckDB, Polars, Pathway, the scan and the packed sort.",
+    "Under three minutes instead of about twenty.",
+    BOTH,
+    peers=True,
+)
+_add(
+    "users",
+    "The joins that users bring: text keys with a band, small pushes, time windows, results as Arrow; beside DuckDB, Polars and Pathway.",
+    "About two minutes instead of about ten.",
+    BOTH,
+    peers=True,
+)
+_add(
+    "flows",
+    "Every flow, the papers' figures, and simulated cores beside the real ones and the model.",
+    "Under two minutes instead of about twelve.",
+    "Most cores of a flow.",
+    peers=False,
+)
+_add(
+    "multiway",
+    "Joins of 2 to 10 streams: the thesis's workloads, beside chains of two-way joins, DuckDB, Polars and Pathway.",
+    "A minute or two instead of about ten.",
+    BOTH,
+    peers=True,
+)
 
 
 @bench.command("spark")

@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-_DIGITS = np.array([k for k in range(36) if k not in (8, 13, 18, 23)])  # the other places of a UUID are dashes
+_DIGITS = np.array(
+    [k for k in range(36) if k not in (8, 13, 18, 23)]
+)  # the other places of a UUID are dashes
 
 
 def scattered(numbers: np.ndarray, salt: int) -> np.ndarray:

@@ -3,8 +3,8 @@
 What stays true: a row is a function of its number, so any part of a stream can be made again; ``selectivity`` is the mean number of
 results of an arriving row once the windows are full; and ``holds`` is the condition once more, in NumPy.
 
-Both streams have the same number of rows a second, and the same window. As ``values`` a text is a number, one for each text, and NULL is NaN or -1:
-that is what a recount reads. ``rows`` writes the texts out.
+Both streams have the same number of rows a second, and the same window. In ``values``, which a recount reads, a text is a number, one for
+each text, and NULL is NaN or -1; ``rows`` writes the texts out.
 """
 
 import math
@@ -64,6 +64,11 @@ class UserWorkload:
             )
 
     @property
+    def kind(self) -> str:
+        """market, clicks, sensors, flights or arithmetic."""
+        return self.name.split("-")[0]
+
+    @property
     def step(self) -> int:
         """Microseconds from a row to the next one."""
         return 1000 if self.seconds is None else self.seconds * 1_000_000 // self.window
@@ -93,9 +98,7 @@ def disordered(work: UserWorkload, rows: int) -> UserWorkload:
 def integer_keys(work: UserWorkload) -> UserWorkload:
     """The same with a whole number for each text."""
     plain = {name: Stream(stream.columns, {}) for name, stream in work.streams.items()}
-    return replace(
-        work, name=f"{work.name}-integers", title=f"{work.title}, integer keys", streams=plain
-    )
+    return replace(work, name=f"{work.name}-integers", title=f"{work.title}, integer keys", streams=plain)
 
 
 def market(window: int = 1_000_000, seconds: int | None = 10, symbols: int = SYMBOLS) -> UserWorkload:
@@ -149,30 +152,33 @@ def clicks(window: int = 1_000_000, seconds: int = 10) -> UserWorkload:
 
     A click comes up to 1.2 windows after its impression: a sixth of them too late. One in ten belongs to no impression.
     """
-    names = {"id": uuids}
+    names = {"impression": uuids}
     clicked = 0.9 / 1.2
 
     def click(numbers: np.ndarray) -> Values:
         shown = numbers - below(numbers, 41, max(1, window * 6 // 5))
         unknown = (shown < 0) | (share(numbers, 42) < 0.1)
-        return {"id": np.where(unknown, UNKNOWN + numbers, shown), "position": below(numbers, 43, 500)}
+        return {
+            "impression": np.where(unknown, UNKNOWN + numbers, shown),
+            "position": below(numbers, 43, 500),
+        }
 
     return UserWorkload(
         name=f"clicks-{window}",
         title=f"clicks and impressions, left join, {seconds} s, {window:,} rows held",
-        condition="i.id = c.id",
-        comparisons=("i.id = c.id",),
+        condition="i.impression = c.impression",
+        comparisons=("i.impression = c.impression",),
         streams={
-            "i": Stream(lambda n: {"id": n.astype(np.int64), "campaign": below(n, 40, 1000)}, names),
+            "i": Stream(lambda n: {"impression": n.astype(np.int64), "campaign": below(n, 40, 1000)}, names),
             "c": Stream(click, names),
         },
         window=window,
         seconds=seconds,
         selectivity=(clicked + math.exp(-clicked)) / 2,
         candidate_share=1 / window,
-        equal="id",
+        equal="impression",
         near=None,
-        holds=lambda i, c: i["id"] == c["id"],
+        holds=lambda i, c: i["impression"] == c["impression"],
         how="left",
     )
 
@@ -186,7 +192,7 @@ def sensors(window: int = 100_000, seconds: int = 10) -> UserWorkload:
         return np.asarray(held[0] & held[1])
 
     def near(stream: str, rows: Values) -> Near:
-        return "x", rows["x"] - 2 * width, rows["x"] + 2 * width
+        return "x", rows["x"] - 1.01 * width, rows["x"] + 1.01 * width
 
     def readings(salt: int) -> Stream:
         def columns(numbers: np.ndarray) -> Values:
@@ -248,7 +254,9 @@ def flights(window: int = 100_000, seconds: int = 10, airports: int = AIRPORTS) 
         candidate_share=1 / airports,
         equal="airport",
         near=near,
-        holds=lambda f, w: (f["airport"] == w["airport"]) & (f["airport"] >= 0) & (w["wind"] > f["most_wind"]),
+        holds=lambda f, w: (
+            (f["airport"] == w["airport"]) & (f["airport"] >= 0) & (w["wind"] > f["most_wind"])
+        ),
     )
 
 

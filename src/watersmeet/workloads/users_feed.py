@@ -50,7 +50,9 @@ class UserFeed:
             first = seen - self.work.window
         else:  # times lie around their numbers; which of the rows are within the window is asked of each
             first = probes[0] - self.work.window - self.work.disorder
-        return partners(self.work, stream, self._values(stream, *probes), self._values(other, max(0, first), seen))
+        return partners(
+            self.work, stream, self._values(stream, *probes), self._values(other, max(0, first), seen)
+        )
 
     def _given_up(self, begin: int, end: int) -> int:
         """Left rows without a partner that this push has put more than a window below the watermark: its last row's time, if in order."""
@@ -107,17 +109,13 @@ def _candidates(
         mine = probes[work.equal]
         kept = np.flatnonzero(np.isin(stored[work.equal], np.unique(mine)))
         theirs = stored[work.equal][kept]
-    if work.near is None:
-        order = np.argsort(theirs, kind="stable")
-        low, high = (np.searchsorted(theirs[order], mine, side=side) for side in ("left", "right"))
-        return kept[order], low, high
-    column, least, most = work.near(stream, probes)
-    values = stored[column][kept]  # NaN, which is NULL, is sorted behind all others and is in no range
+    values, least, most = np.zeros(kept.size), np.zeros(mine.size), np.zeros(mine.size)
+    if work.near is not None:
+        column, least, most = work.near(stream, probes)
+        values = stored[column][kept]  # NaN, which is NULL, is sorted behind all others: a candidate at most
     ranks = np.sort(values)
     codes = theirs * (kept.size + 1) + np.searchsorted(ranks, values)
     order = np.argsort(codes, kind="stable")
-    low, high = (
-        np.searchsorted(codes[order], mine * (kept.size + 1) + np.searchsorted(ranks, end, side=side))
-        for end, side in ((least, "left"), (most, "right"))
-    )
+    low = np.searchsorted(codes[order], mine * (kept.size + 1) + np.searchsorted(ranks, least, "left"))
+    high = np.searchsorted(codes[order], mine * (kept.size + 1) + np.searchsorted(ranks, most, "right"))
     return kept[order], low, np.maximum(low, high)
