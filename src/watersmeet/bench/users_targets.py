@@ -19,7 +19,6 @@ LARGE_RATE = 3_000_000  # rows a second
 OVER_DUCKDB = 20
 SINGLE_PUSHES = 10_000  # a second
 HUNDRED_RATE = 600_000  # rows a second
-RESIDUAL_BEFORE = 48  # pushes a second, in the issue
 SHARES = {"text keys": (0.7, "integer keys"), "time windows": (0.8, "count windows of the same size")}
 
 
@@ -30,10 +29,10 @@ def users_targets(outcome: UsersOutcome) -> list[Target]:
     return [
         _rate(outcome, large, COMPARED, LARGE_RATE),
         _over_duckdb(outcome, large),
-        _pushes(outcome, small, 1, SINGLE_PUSHES, ""),
+        _single(outcome, small),
         _rate(outcome, small, 100, HUNDRED_RATE),
         *(_share(outcome, group) for group in SHARES),
-        _pushes(outcome, last, last.window, 5 * RESIDUAL_BEFORE, f" (5x the {RESIDUAL_BEFORE} of before)"),
+        _residual(outcome, last),
         Target("bench engine's figures", "none lower", "watersmeet bench engine, before and after", None),
     ]
 
@@ -68,14 +67,25 @@ def _over_duckdb(outcome: UsersOutcome, work: UserWorkload) -> Target:
     return _line(name, to_reach, ratio, OVER_DUCKDB, text, ours, peer)
 
 
-def _pushes(outcome: UsersOutcome, work: UserWorkload, rows: int, least: float, why: str) -> Target:
-    shown = "one row of each stream a push" if rows == 1 else f"{rows:,} rows a push"
-    name, to_reach = f"{work.title}, {shown}", f"≥ {least:,} pushes/s{why}"
-    ours = _ours(outcome, work, rows)
+def _single(outcome: UsersOutcome, work: UserWorkload) -> Target:
+    name, to_reach = f"{work.title}, one row of each stream a push", f"≥ {SINGLE_PUSHES:,} pushes/s"
+    ours = _ours(outcome, work, 1)
     if ours is None:
         return Target(name, to_reach, "", None)
     rate = ours.pushes / ours.seconds
-    return _line(name, to_reach, rate, least, f"{rate:,.0f}/s: {rate / least:.0%} of it", ours)
+    return _line(
+        name, to_reach, rate, SINGLE_PUSHES, f"{rate:,.0f}/s: {rate / SINGLE_PUSHES:.0%} of it", ours
+    )
+
+
+def _residual(outcome: UsersOutcome, work: UserWorkload) -> Target:
+    """No verdict: the issue's 48 pushes a second do not say of which prices, and those decide the rate (16 to 250 before any change)."""
+    name, to_reach = f"{work.title}, {work.window:,} rows a push", "≥ 5x before, same rows and machine"
+    ours = _ours(outcome, work, work.window)
+    if ours is None:
+        return Target(name, to_reach, "", None)
+    text = f"{ours.pushes / ours.seconds:,.0f} pushes/s; before: this command with the earlier engine"
+    return Target(name, to_reach, text if ours.verified else f"{text}, WRONG COUNT", None)
 
 
 def _share(outcome: UsersOutcome, group: str) -> Target:
