@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from watersmeet.flow.driver.driver import FlowCore
-from watersmeet.flow.models.core import Core
+from watersmeet.flow.network import Processor
 from watersmeet.flow.runners.steps import Move, Steps
 
 CHANGE = 0.05  # how often a priority changes
@@ -48,7 +48,7 @@ class Chooser:
         move = moves[number % len(moves)] if number is not None else self._searched(moves)
         if self._left is not None:
             self._left -= 1
-            if self._left < 0 and isinstance(move[0], Core):
+            if self._left < 0 and isinstance(move[0], Processor):
                 self._left = None
                 vars(move[0])["step"] = _fail
         return move

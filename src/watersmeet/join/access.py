@@ -178,12 +178,12 @@ class StepAccess:
         walks = [(walk, sees)]
         if self.stash is not None and self.by_stash is not None and k == self.stash.plan.hot:
             self.stash.expect(float(rows))
-            walks = [(self.by_stash, sees), *((walk, rest) for rest in self._recomputed(self.stash, sees))]
+            walks = [(self.by_stash, sees), *((walk, rest) for rest in self.recomputed(self.stash, sees))]
         return [
             partial(way.start, block, seen, cut, segments, matches) for way, seen in walks for cut in cuts
         ]
 
-    def _recomputed(self, stash: Stash, sees: Sees) -> list[Sees]:
+    def recomputed(self, stash: Stash, sees: Sees) -> list[Sees]:
         """What hot rows must look for in the plain way: rows of the first stream for which the stash is not complete."""
         first = stash.plan.pair[0]
         seen = sees[first]
