@@ -77,6 +77,6 @@ def step_by_step(join: wm.StreamJoin, schedule: Schedule) -> Chooser:
     chooser = schedule.begin()
     core = join._core
     assert isinstance(core, FlowCore)
-    assert core.runner is None
-    core.runner_class = partial(Steps, choose=chooser)
+    assert core.running.runner is None
+    core.running.runner_class = partial(Steps, choose=chooser)
     return chooser

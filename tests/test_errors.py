@@ -267,7 +267,9 @@ def test_a_push_that_fails_half_way_is_undone(bound: bool, monkeypatch: pytest.M
     join.push(r={"k": [1, 2], "ts": [1, 2]})
     with monkeypatch.context() as patch:
         patch.setattr(
-            type(join._core), "_learn_matches", lambda *_: (_ for _ in ()).throw(MemoryError("none left"))
+            type(join._core.planning),
+            "learn_matches",
+            lambda *_: (_ for _ in ()).throw(MemoryError("none left")),
         )
         with pytest.raises(MemoryError):
             join.push(r={"k": [1, 3], "ts": [50, 4]})

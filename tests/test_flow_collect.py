@@ -32,8 +32,8 @@ class Clock:
 
 def collector_of(join: wm.StreamJoin) -> Collector:
     assert isinstance(join._core, FlowCore)
-    assert join._core.collector is not None
-    return join._core.collector
+    assert join._core.intake.collector is not None
+    return join._core.intake.collector
 
 
 def with_clock(join: wm.StreamJoin) -> Clock:
@@ -65,8 +65,8 @@ def test_collecting_changes_when_results_come_but_not_which(
     for number, events in enumerate(run.pushes):
         core = join._core
         assert isinstance(core, FlowCore)
-        assert core.collector is not None
-        core.collector.clock = lambda number=number: sum(waits[i % len(waits)] for i in range(number))
+        assert core.intake.collector is not None
+        core.intake.collector.clock = lambda number=number: sum(waits[i % len(waits)] for i in range(number))
         results.append(push(join, run, events))
     results.append(join.finish())
     same_pairs(list(chain(*map(pairs, results))), list(chain(*wanted.pairs)), "whole run", run)

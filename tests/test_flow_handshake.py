@@ -182,7 +182,7 @@ def over_when_it_comes(flow: str, timed: str, counted: str, cores: int, told: bo
     with closing(join):
         core = join._core
         assert isinstance(core, FlowCore)
-        core.runner_class = partial(Steps, choose=partial(fast, "rs".index(timed)))
+        core.running.runner_class = partial(Steps, choose=partial(fast, "rs".index(timed)))
         found = pairs(join.push(**{timed: {"k": [0, 0], "ts": [0, 5]}}))
         if told:
             found += pairs(join.push(**{counted: {"k": [1]}}))
@@ -208,7 +208,7 @@ def numbers(rows: int, start: int = 0) -> dict[str, np.ndarray]:
 def line(join: wm.StreamJoin) -> Any:
     core = join._core
     assert isinstance(core, FlowCore)
-    return core.flow
+    return core.running.flow
 
 
 def held(join: wm.StreamJoin, side: int) -> list[int]:
@@ -277,5 +277,5 @@ def test_no_row_is_forgotten_while_the_last_ones_meet(monkeypatch: pytest.Monkey
     blocks = join.results()
     join.push(r={"x": [1, 2]}, s={"a": [1, 3]})
     join.finish()
-    monkeypatch.setattr("watersmeet.flow.driver.ledger.Ledger.end_of_push", lambda *given: 1 / 0)
+    monkeypatch.setattr("watersmeet.flow.driver.driver.FlowCore.end_of_push", lambda *given: 1 / 0)
     assert sorted(pair for block in blocks for pair in pairs(block)) == [(-1, 1), (0, 0), (1, -1)]

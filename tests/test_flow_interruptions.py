@@ -66,7 +66,7 @@ def test_a_push_that_brings_a_schema_is_undone(flow: str, at: int) -> None:
 
 def test_a_push_that_is_not_undone_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness must see what it is there for: without going back, rows are counted and never joined."""
-    monkeypatch.setattr("watersmeet.flow.savepoint.Savepoint.restore", lambda self: None)
+    monkeypatch.setattr("watersmeet.join.ledger.Ledger.back_to", lambda self, mark: None)
     with pytest.raises(AssertionError, match="stands otherwise than before") as caught:
         CASES["split_join-rows-inner-push"].interrupt(SAMPLE)
     assert "one of" in caught.value.__notes__[0]

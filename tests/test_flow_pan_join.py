@@ -20,6 +20,7 @@ from schedules import Schedule, schedules, step_by_step
 from strategies import HOWS, INDEXES, Run, runs
 from test_flow_order import check_order, never_late
 from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.running import Running
 from watersmeet.flow.models.manager import Command, Create, Expire, Insert, Manager, Place, Probe, Reach, Seal
 from watersmeet.flow.models.pan_join import Answer, Commands, PanJoinFlow, Reception, Worker
 from watersmeet.flow.network import Message
@@ -70,7 +71,7 @@ def check_kind(
     run: Run, shape: dict[str, Any], schedule: Schedule, precision: int, kind: str = "outer"
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FlowCore, "runner_class", partial(Steps, choose=schedule.begin()))
+        patch.setattr(Running, "runner_class", partial(Steps, choose=schedule.begin()))
         check_order(replace(run, declared=True), kind, precision, **shape)
 
 
@@ -188,8 +189,8 @@ def rows(column: str, count: int, start: int = 0) -> dict[str, np.ndarray]:
 
 def flow_of(join: wm.StreamJoin) -> PanJoinFlow:
     assert isinstance(join._core, FlowCore)
-    assert isinstance(join._core.flow, PanJoinFlow)
-    return join._core.flow
+    assert isinstance(join._core.running.flow, PanJoinFlow)
+    return join._core.running.flow
 
 
 def test_workers_with_nothing_to_probe_get_no_probe(ledger: Ledger) -> None:
@@ -233,7 +234,7 @@ def test_what_is_commanded_makes_sense(run: Run, shape: dict[str, Any], schedule
     ):
         ledger = Ledger(patch)
         step_by_step(join, schedule)
-        join._core.replans = []  # one network for the whole run
+        join._core.planning.replans = []  # one network for the whole run
         for events in run.pushes:
             push(join, run, events)
         loads = [(worker, commands.load.number) for worker, commands in ledger.sent]

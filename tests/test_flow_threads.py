@@ -130,8 +130,8 @@ def blocked(join: wm.StreamJoin, producers: int = 1) -> list[Actor]:
     actors = [Actor(lambda k=k: produce(join, k, 10_000)) for k in range(producers)]  # type: ignore[misc]
     arrived = -1
     deadline = time.monotonic() + LONG
-    while arrived != join._core.arrivals.counts.sum() and time.monotonic() < deadline:
-        arrived = join._core.arrivals.counts.sum()
+    while arrived != join._core.ledger.arrivals.counts.sum() and time.monotonic() < deadline:
+        arrived = join._core.ledger.arrivals.counts.sum()
         time.sleep(0.15)
     assert all(actor.is_alive() for actor in actors)
     return actors

@@ -29,7 +29,7 @@ WINDOWS: dict[str, Callable[[], wm.Rows | wm.Range | wm.Unbounded]] = {
 
 
 def stash_of(join: wm.StreamJoin) -> Stash:
-    access = join._core.access
+    access = join._core.planning.access
     assert isinstance(access, StepAccess)
     assert access.stash is not None
     return access.stash
@@ -83,7 +83,7 @@ def test_no_stash_of_any_size_changes_a_result(condition: str, size: Any) -> Non
                 order = random.permutation([name for name, batch in rows.items() for _ in batch["k"]])
             assert listed(with_stash.push(rows, order=order)) == listed(plain.push(rows, order=order)), seed
             access = (
-                with_stash._core.access
+                with_stash._core.planning.access
             )  # no stash where no two streams are linked with each other and the hot one
             used += access.stash.held if isinstance(access, StepAccess) and access.stash is not None else 0
     assert used or size == "auto"
@@ -92,8 +92,8 @@ def test_no_stash_of_any_size_changes_a_result(condition: str, size: Any) -> Non
 def test_auto_tries_both_ways_and_keeps_the_cheaper() -> None:
     trial = Trial()
     for seconds, expected in ((3.0, True), (1.0, True), (5.0, False), (5.0, False)):
-        while not trial.learn(1, seconds):
-            pass
+        while not trial.due:
+            trial.learn(1, seconds)
         trial.decide(True)
         assert trial.on == expected
     trial.decide(False)
@@ -118,10 +118,10 @@ def test_a_full_stash_is_overwritten_and_recovers() -> None:
         push(3)  # a burst: hundreds of pairs
     assert stash_of(join).overwritten > 0
     first = stash_of(join).plan.pair[0]
-    assert stash_of(join).complete_from > join._core.chains[first].first
+    assert stash_of(join).complete_from > join._core.ledger.chains[first].first
     for _ in range(12):
         push(1000)
-    assert stash_of(join).complete_from <= join._core.chains[first].first
+    assert stash_of(join).complete_from <= join._core.ledger.chains[first].first
     assert stash_of(join).held <= 20
 
 

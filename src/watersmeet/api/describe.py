@@ -10,17 +10,17 @@ from watersmeet.api.options import JoinOptions
 from watersmeet.api.tally import Tally
 from watersmeet.join.access import StepAccess
 from watersmeet.join.binding import Schemas
-from watersmeet.join.core import JoinCore
+from watersmeet.join.engine import Engine
 from watersmeet.join.orders import Orders
 from watersmeet.join.plan import Plan
 from watersmeet.streams.clock import BOTTOM
 
 
 def describe(
-    core: JoinCore, options: JoinOptions, schemas: Schemas, counters: Tally, ended: str
+    core: Engine, options: JoinOptions, schemas: Schemas, counters: Tally, ended: str
 ) -> dict[str, Any]:
     """Everything that is known of a join now. ``ended``: by what call, or ""."""
-    arrived = int(core.arrivals.counts.sum())
+    arrived = int(core.ledger.arrivals.counts.sum())
     seconds = counters.seconds
     return {
         "options": options.to_json(),
@@ -28,11 +28,11 @@ def describe(
         "plan": _plan(core),
         "streams": {
             name: {
-                "window": core.windows[k].to_json(),
+                "window": core.ledger.windows[k].to_json(),
                 "schema": None if schema is None else {field.name: str(field.type) for field in schema},
                 **_stream(core, k, counters.late[k]),
             }
-            for k, (name, schema) in enumerate(zip(core.streams, schemas, strict=True))
+            for k, (name, schema) in enumerate(zip(core.ledger.streams, schemas, strict=True))
         },
         "watermark": _watermark(core),
         "results": counters.results,
@@ -43,20 +43,21 @@ def describe(
     }
 
 
-def _plan(core: JoinCore) -> dict[str, Any] | None:
-    if core.plan is None:
+def _plan(core: Engine) -> dict[str, Any] | None:
+    plan = core.planning.plan
+    if plan is None:
         return None
-    return _orders(core, core.plan) if isinstance(core.plan, Orders) else _pair_plan(core.plan)
+    return _orders(core, plan) if isinstance(plan, Orders) else _pair_plan(plan)
 
 
-def _orders(core: JoinCore, plan: Orders) -> dict[str, Any]:
+def _orders(core: Engine, plan: Orders) -> dict[str, Any]:
     """In which order each arriving stream probes the others, and by what."""
-    names, orders = core.streams, {}
+    names, orders = core.ledger.streams, {}
     for k, steps in enumerate(plan.steps):
         described = []
         for step, expected in zip(steps, plan.fanouts[k], strict=True):
             arrangement = plan.arrangements[step.stream][step.by]
-            measured = core.learnt.fanouts.get(step.edge)
+            measured = core.planning.learnt.fanouts.get(step.edge)
             described.append(
                 {
                     "stream": names[step.stream],
@@ -79,18 +80,18 @@ def _orders(core: JoinCore, plan: Orders) -> dict[str, Any]:
     }
 
 
-def _stash(core: JoinCore) -> dict[str, Any] | None:
-    stash = core.access.stash if isinstance(core.access, StepAccess) else None
+def _stash(core: Engine) -> dict[str, Any] | None:
+    stash = core.planning.access.stash if isinstance(core.planning.access, StepAccess) else None
     if stash is None:
         return None
     return {
-        "hot": core.streams[stash.plan.hot],
-        "pair": [core.streams[k] for k in stash.plan.pair],
+        "hot": core.ledger.streams[stash.plan.hot],
+        "pair": [core.ledger.streams[k] for k in stash.plan.pair],
         "drivers": [link.text for link in stash.plan.drivers],
         "entries": stash.held,
         "room": stash.rows,
         "overwritten": stash.overwritten,
-        "complete": stash.complete_from <= core.chains[stash.plan.pair[0]].first,
+        "complete": stash.complete_from <= core.ledger.chains[stash.plan.pair[0]].first,
         "bytes": stash.nbytes,
     }
 
@@ -123,12 +124,12 @@ def _pair_plan(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _stream(core: JoinCore, k: int, late: int) -> dict[str, Any]:
-    chain, payload = core.chains[k], core.payload[k]
+def _stream(core: Engine, k: int, late: int) -> dict[str, Any]:
+    chain, payload = core.ledger.chains[k], core.ledger.payload[k]
     index_bytes, payload_bytes = core.index_bytes(k), 0 if payload is None else payload.nbytes
     return {
         "rows": chain.rows,
-        "arrived": int(core.arrivals.counts[k]),
+        "arrived": int(core.ledger.arrivals.counts[k]),
         "late": late,
         "subwindows": len(chain.subwindows),
         "indexes": core.indexes(k),
@@ -138,7 +139,7 @@ def _stream(core: JoinCore, k: int, late: int) -> dict[str, Any]:
     }
 
 
-def _watermark(core: JoinCore) -> dict[str, Any] | None:
+def _watermark(core: Engine) -> dict[str, Any] | None:
     """Before it every row is late; None: there is none yet, or no stream has a time."""
-    axis, code = core.arrivals.axis, core.arrivals.watermark
+    axis, code = core.ledger.arrivals.axis, core.ledger.arrivals.watermark
     return None if axis is None or code == BOTTOM else {"value": axis.value(code), "text": axis.text(code)}

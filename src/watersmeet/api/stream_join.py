@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from inspect import signature
 from os import PathLike
 from typing import Any
@@ -25,12 +25,12 @@ from watersmeet.api.state import (
 from watersmeet.api.tally import Tally
 from watersmeet.errors import DataError, OptionError, SchemaError, StateError, listed
 from watersmeet.flow.catalog import spelled_out
-from watersmeet.flow.driver.collecting import CollectingCore
 from watersmeet.flow.driver.driver import FlowCore
-from watersmeet.flow.driver.stream import leaving
 from watersmeet.flow.options import FlowModel
 from watersmeet.join.binding import Known, Schemas, Texts
-from watersmeet.join.core import JoinCore, Outcome
+from watersmeet.join.core import JoinCore
+from watersmeet.join.engine import Engine
+from watersmeet.join.outcome import Outcome
 from watersmeet.join.planner import checked_orders
 from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.batch import Reader, retyped
@@ -148,7 +148,7 @@ class StreamJoin:
         self._places = {name: k for k, name in enumerate(self.streams)}
         self._texts = Texts(self.windows, options.condition, options.select, options.kind)
         self._latest = Latest()
-        self._core = self._new_core()
+        self._core: Engine = self._new_core()
         self._know(self._texts.bind(self._nothing))
         # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
         self._lock = threading.RLock()
@@ -158,17 +158,16 @@ class StreamJoin:
         # All that a push which brings a schema may change, until the push counts or is undone.
         self._before: tuple[Schemas, dict[str, Any], dict[int, pa.Table], Any] | None = None
         # Who only looks must not wait for a producer that waits for room: in a flow it is enough that nothing is being written down.
-        self._looking = self._core.lock if isinstance(self._core, FlowCore) else self._lock
+        self._looking = self._core.lock or self._lock
         # Two tallies, each with one writer: what pushes gave, and what left through results().
         self._pushed, self._taken = Tally([0] * len(self.streams)), Tally([0] * len(self.streams))
         self._finished = self._closed = False
 
-    def _new_core(self) -> JoinCore:
+    def _new_core(self) -> Engine:
         windows, options = list(self.windows.values()), self.options
         how, index, mode, size = options.kind, options.index, options.result, options.subwindow
         if options.model is not None:
-            kind = FlowCore if options.model.collect is None else CollectingCore
-            return kind(self.streams, windows, how, index, mode, options.model, size)
+            return FlowCore(self.streams, windows, how, index, mode, options.model, size)
         orders = checked_orders(options.probe_order, self.streams)
         return JoinCore(self.streams, windows, how, index, mode, options.cores, size, orders, options.stash)
 
@@ -275,9 +274,7 @@ class StreamJoin:
         started: float,
     ) -> Result:
         """A push that brings a schema, or types that were open: should it be refused, they are forgotten again."""
-        self._let_collected_through()
-        core = self._core
-        waiting = core.collector.together() if isinstance(core, CollectingCore) else None
+        core, waiting = self._core, self._core.held_back()
         before = self._known.schemas, snapshot(core), stored_rows(core), waiting
         self._before = before
         try:
@@ -288,16 +285,6 @@ class StreamJoin:
             raise
         self._before = None
         return result
-
-    def _let_collected_through(self) -> None:
-        """While a consumer takes results, it may let collected rows through at any time: they go first."""
-        core = self._core
-        if isinstance(core, FlowCore) and core.streaming:
-            if isinstance(core, CollectingCore) and core.collector.rows:
-                outcome = core.arrive([None, None], None, (0, 1))
-                core.commit()
-                core.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
-            core.settled()
 
     def _learn(
         self,
@@ -319,7 +306,7 @@ class StreamJoin:
             self._go_back(changed, numbers, rows, waiting)
         rest = tuple(None if new == now else new for new, now in zip(fresh, self._known.schemas, strict=True))
         if rest != self._nothing:
-            with self._still():
+            with self._core.still():
                 self._adopt(rest)
 
     def _go_back(
@@ -331,34 +318,24 @@ class StreamJoin:
     ) -> None:
         """To a state with these schemas, as if it had been saved and loaded. The rows may have had other, open types."""
         core = self._core
-        with self._still():
+        with core.still():
             core.begin()
             self._know(self._texts.bind(self._nothing))
             self._adopt(schemas)
             restore(core, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
-            if isinstance(core, CollectingCore) and waiting is not None:
+            if waiting is not None:
                 batches, order, turns = waiting
                 again = [
                     None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(batches)
                 ]
                 if any(batch is not None for batch in again):
-                    core.collector.add(again, order, turns)
+                    core.hold_back((again, order, turns))
 
     def _retyped(self, k: int, table: pa.Table) -> pa.Table:
-        schema, payload = self._known.schemas[k], self._core.payload[k]
+        schema, payload = self._known.schemas[k], self._core.ledger.payload[k]
         assert schema is not None
         assert payload is not None
         return retyped(table, schema, payload.columns)
-
-    @contextmanager
-    def _still(self) -> Iterator[None]:
-        """Nothing else moves meanwhile: a flow's consumer looks at rows, too."""
-        core = self._core
-        if not isinstance(core, FlowCore):
-            yield
-            return
-        with core.pushing, core.lock:
-            yield
 
     def _push(
         self, arrows: list[pa.RecordBatch | None], order: Any, given: list[int], started: float
@@ -429,7 +406,7 @@ class StreamJoin:
 
     def _time_code(self, k: int, stream: str, value: Any) -> int:
         """A time of stream k as its time column would hold it, as a code."""
-        window, axis = self.windows[stream], self._core.arrivals.axis
+        window, axis = self.windows[stream], self._core.ledger.arrivals.axis
         if not window.timed:
             raise OptionError(
                 f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
@@ -479,13 +456,7 @@ class StreamJoin:
 
         From this call on ``push`` does not wait: its Result has only late rows, and it blocks while the queues are full. Needs a flow.
         """
-        core = self._core
-        if not isinstance(core, FlowCore):
-            raise OptionError(
-                "results() can be iterated while another thread pushes only with a flow; got flow=None; make the join with "
-                "flow='split_join', for instance"
-            )
-        blocks = leaving(core)
+        blocks = self._core.leaving()
         return (self._take(outcome) for outcome in blocks)
 
     def _take(self, outcome: Outcome) -> Result:
@@ -497,18 +468,16 @@ class StreamJoin:
     def close(self) -> None:
         """End the threads of a flow; rows that are on their way are lost. Always returns. A closed join can still be saved."""
         self._closed = True
-        if isinstance(self._core, FlowCore):  # wakes a producer that waits for room, and has the lock
+        # A flow has a lock of its own: this wakes a producer that waits for room, and has ours.
+        with self._lock if self._core.lock is None else nullcontext():
             self._core.close()
-        else:
-            with self._lock:
-                self._core.close()
 
     def __enter__(self) -> "StreamJoin":
         return self
 
     def __repr__(self) -> str:
         with self._looking:
-            rows = [chain.rows for chain in self._core.chains]
+            rows = [chain.rows for chain in self._core.ledger.chains]
         held = {name: (window, rows[k]) for k, (name, window) in enumerate(self.windows.items())}
         return join_line(held, self.options, self._pushed.results + self._taken.results, self._ended())
 
@@ -547,14 +516,12 @@ class StreamJoin:
         self._know(known)
         if known.condition is None:
             return
-        core.index = self.options.index
         try:
             core.bind(known.condition, known.columns)
         except OptionError:  # an index that needs types which are still open has to wait for them
             if not known.guessed:
                 raise
-            core.index = "auto"
-            core.bind(known.condition, known.columns)
+            core.bind(known.condition, known.columns, "auto")
 
     def _lacks_time(self, k: int, batch: pa.RecordBatch | None) -> bool:
         """Whether the batch is of a stream whose time column has no type yet; then it must be empty."""

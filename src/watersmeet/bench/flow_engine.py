@@ -120,7 +120,7 @@ class FlowEngine:
             donor.push(**push)
         rows = stored_rows(donor._core)
         restore(self.core, snapshot(donor._core), rows)
-        if self.core.sights is not None:
+        if self.core.meetings is not None:
             self._placed_midway(rows)
         self.core.cutter.granularity = max(64, self.setting.window // PLACED)
         with self.core.lock:
@@ -130,13 +130,15 @@ class FlowEngine:
         """A flow in which rows meet later: where each row is by now, and what it may still see."""
         core, window, cores = self.core, self.setting.window, self.setting.cores
         arrivals = Arrivals(core.windows)
-        arrivals.axis = core.arrivals.axis
+        arrivals.axis = core.ledger.arrivals.axis
         batches = [rows[k].combine_chunks().to_batches()[0] for k in (0, 1)]
-        times = [core.times(k, batches[k]) for k in (0, 1)]
+        times = [core.ledger.times(k, batches[k]) for k in (0, 1)]
         turns = np.tile(np.array([0, 1], np.uint8), window)
         admission = arrivals.admit([window, window], times, turns, (0, 1))
-        assert core.sights is not None
+        assert core.meetings is not None
         for k in (0, 1):
-            core.sights[k].append(0, window, admission.arrived[k].of(1 - k))
+            core.meetings.sights[k].append(0, window, admission.arrived[k].of(1 - k))
         cuts = [window * i // cores for i in range(cores + 1)]
-        core.borders = [[window - cuts[i + 1], window - cuts[i], cuts[i], cuts[i + 1]] for i in range(cores)]
+        core.meetings.borders = [
+            [window - cuts[i + 1], window - cuts[i], cuts[i], cuts[i + 1]] for i in range(cores)
+        ]

@@ -34,7 +34,7 @@ class Latencies:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Note everything that enters and leaves."""
-        flow, core = self._core.flow, self._core
+        flow, core = self._core.running.flow, self._core
         assert flow is not None
         send = flow.send
 
@@ -45,11 +45,11 @@ class Latencies:
 
         self._since = time.perf_counter()
         setattr(flow, "send", noted)  # noqa: B010 (a method, for a while)
-        core.trace = self._left
+        core.running.trace = self._left
         try:
             yield
         finally:
-            core.trace = None
+            core.running.trace = None
             del flow.__dict__["send"]
 
     def _left(self, found: Found, when: float) -> None:

@@ -124,7 +124,7 @@ def prepared(
     assert isinstance(core, FlowCore)
     flow = make_flow(_work(core, setting.cores, meter), core.options)
     turns = np.tile(np.array([0, 1], np.uint8), total)
-    admission = core.arrivals.admit([total] * 2, [None, None], turns, (0, 1))
+    admission = core.ledger.arrivals.admit([total] * 2, [None, None], turns, (0, 1))
     if not flow.prompt:
         flow.place_between(_borders(setting.cores, setting.held))
     shares = []
@@ -141,15 +141,15 @@ def prepared(
 
 
 def _work(core: FlowCore, cores: int, meter: Meter | None) -> Work:
-    access = PairAccess(core.pair_plan, core.streams, core.habits, False, False, None)
-    sizing = Sizing(core.windows, core.habits, None, cores)
+    access = PairAccess(core.plan, core.streams, core.planning.habits, False, False, None)
+    sizing = Sizing(core.windows, core.planning.habits, None, cores)
     shared = (access, sizing, (False, False))
     return Work(*shared, time.perf_counter) if meter is None else TimedWork(*shared, meter.read, meter)
 
 
 def _share(core: FlowCore, side: int, batch: pa.RecordBatch, first: int, validity: Validity) -> Bounded:
-    columns = read_columns(core.pair_plan, STREAMS[side], batch, first, None)
-    return Bounded(core.pair_plan, STREAMS[side], side, columns, validity)
+    columns = read_columns(core.plan, STREAMS[side], batch, first, None)
+    return Bounded(core.plan, STREAMS[side], side, columns, validity)
 
 
 def _borders(cores: int, held: int) -> list[list[int]]:

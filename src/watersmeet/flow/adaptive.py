@@ -49,3 +49,10 @@ class Tuner:
                 self.step, self._good = self.step - 1, 0
         else:
             self._good = 0
+
+    def mark(self) -> tuple[int, int]:
+        """What ``back_to`` goes back to."""
+        return self.step, self._good
+
+    def back_to(self, mark: tuple[int, int]) -> None:
+        self.step, self._good = mark

@@ -7,15 +7,14 @@ streams are interleaved. A row has *arrived* when it goes through; until then it
 import math
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
-from watersmeet.flow.savepoint import Attributes, Savepoint
 from watersmeet.streams.window import nanoseconds
 
-_COLLECTED = Attributes("rows", "_pushes", "_since")
 Batches = Sequence[pa.RecordBatch | None]
 
 
@@ -48,9 +47,13 @@ class Collector:
         self._pushes.append((list(batches), order))
         self.rows += order.size
 
-    def keep_in(self, before: Savepoint) -> None:
-        before.keep(self, _COLLECTED)
-        before.keep_length(self._pushes)
+    def mark(self) -> tuple[Any, ...]:
+        """What ``back_to`` goes back to."""
+        return self.rows, self._pushes, len(self._pushes), self._since
+
+    def back_to(self, mark: tuple[Any, ...]) -> None:
+        self.rows, pushes, length, self._since = mark
+        self._pushes = pushes[:length]
 
     def left(self) -> float | None:
         """Seconds until the first row has waited long enough; None: nobody waits."""

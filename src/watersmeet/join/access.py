@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
-from watersmeet.join.chain import Block, Probe, SubWindow, least
+from watersmeet.join.chain import Block, Part, Probe, SubWindow, least
 from watersmeet.join.learning import Edge, Seen
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Orders
@@ -31,7 +31,6 @@ from watersmeet.streams.window import Window
 PARALLEL = 2048  # rows from which on threads are worth waking
 
 Segments = Sequence[Sequence[SubWindow]]  # by stream
-Part = tuple[Block, Sees]  # rows that probe, and what they may see
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Access(Protocol):
     def after(self, oldest: Sequence[int]) -> None:
         """Tasks have run. ``oldest``: by stream, the arrival number of the oldest row that is stored."""
 
-    def forget(self, counts: Sequence[int]) -> None:
+    def forget(self, counts: np.ndarray) -> None:
         """A push was taken back; so many rows of each stream have come."""
 
     def seen(self) -> list[Seen]:
@@ -126,7 +125,7 @@ class PairAccess:
     def after(self, oldest: Sequence[int]) -> None:
         return
 
-    def forget(self, counts: Sequence[int]) -> None:
+    def forget(self, counts: np.ndarray) -> None:
         return
 
     def seen(self) -> list[Seen]:
@@ -213,7 +212,7 @@ class StepAccess:
                 found.clear()
                 self.stash.add(columns, (oldest[first], oldest[second]))
 
-    def forget(self, counts: Sequence[int]) -> None:
+    def forget(self, counts: np.ndarray) -> None:
         if self.stash is not None:
             for walk in self.walks:
                 if walk.pairs is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from watersmeet.index.base import Bounds, Index, Keys, PairBuffer, SortedRun
 from watersmeet.kernels.filter import emit, keep_arrived, keep_between, keep_within
 from watersmeet.kernels.sort import is_sorted
-from watersmeet.streams.arrival import Validity
+from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import BOTTOM, TOP
 
 Check = list[tuple[np.ndarray, np.ndarray]]  # by interval: inclusive ends for each row of a block
@@ -31,6 +31,9 @@ class Block:
     times: np.ndarray | None
     others: tuple[Keys, ...] = ()  # of further indexes
     usable: np.ndarray | None = None  # many streams: the rows that can match at all
+
+
+Part = tuple[Block, Sees]  # rows that probe, and what they may see
 
 
 @dataclass(slots=True)
@@ -278,6 +281,17 @@ def _band_filter(codes: np.ndarray, check: Check) -> Thin:
 
 
 Maker = Callable[[int, SubWindow | None], Sequence[Index]]  # of a capacity, after a sub-window
+Mark = tuple[list[SubWindow], int, int, int, int]
+
+
+def no_index(capacity: int, previous: SubWindow | None) -> Sequence[Index]:
+    """For sub-windows whose rows are indexed later, or elsewhere."""
+    return ()
+
+
+def never(sub: SubWindow) -> bool:
+    """For sub-windows that are full when they have no more room."""
+    return False
 
 
 class Chain:
@@ -289,7 +303,11 @@ class Chain:
         self.dropped = 0  # arrival number up to which everything has been dropped
 
     def insert(
-        self, block: Block, size: Callable[[], int], make_index: Maker, full: Callable[[SubWindow], bool]
+        self,
+        block: Block,
+        size: Callable[[], int],
+        make_index: Maker = no_index,
+        full: Callable[[SubWindow], bool] = never,
     ) -> None:
         """Store a block, whole, in the newest sub-window; in a new one, of at least ``size()`` rows, where it does not fit.
 
@@ -322,14 +340,19 @@ class Chain:
         fresh.insert(block)
         self.subwindows.append(fresh)
 
-    def mark(self) -> tuple[list[SubWindow], int, int, int]:
+    def become(self, other: "Chain") -> None:
+        """Take over another chain's sub-windows. The lists that were here stay as they were, for who goes back to them."""
+        self.checked, self.dropped, self.subwindows = other.checked, other.dropped, other.subwindows
+
+    def mark(self) -> Mark:
         """Where the chain stands: what ``back_to`` goes back to."""
         subwindows = self.subwindows
-        return subwindows, len(subwindows), subwindows[-1].count if subwindows else 0, self.dropped
+        newest = subwindows[-1].count if subwindows else 0
+        return subwindows, len(subwindows), newest, self.dropped, self.checked
 
-    def back_to(self, mark: tuple[list[SubWindow], int, int, int]) -> None:
+    def back_to(self, mark: Mark) -> None:
         """The same sub-windows with the same rows as at the mark; their indexes may hold more, or less, and must be made anew."""
-        subwindows, length, count, self.dropped = mark
+        subwindows, length, count, self.dropped, self.checked = mark
         self.subwindows = subwindows[:length]
         for newest in self.subwindows[-1:]:
             newest.count = count

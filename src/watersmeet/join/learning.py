@@ -23,12 +23,16 @@ class Trial:
         self._costs: dict[bool, float] = {}
         self._pushes = self._decisions = 0
 
-    def learn(self, rows: int, seconds: float) -> bool:
-        """A push of so many rows took so long, in the way that is gone now; whether it is time to decide."""
+    def learn(self, rows: int, seconds: float) -> None:
+        """A push of so many rows took so long, in the way that is gone now."""
         if rows:
             cost, old = seconds / rows, self._costs.get(self.on)
             self._costs[self.on] = cost if old is None or not self._pushes else 0.8 * old + 0.2 * cost
             self._pushes += 1
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to decide."""
         return self._pushes >= TRIES
 
     def decide(self, possible: bool) -> bool:

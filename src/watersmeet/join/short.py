@@ -13,17 +13,13 @@ import pyarrow as pa
 
 from watersmeet.index.base import Keys
 from watersmeet.index.bi_sort import BISort
-from watersmeet.index.choose import Habits
-from watersmeet.join.chain import Block, Chain, SubWindow
+from watersmeet.join.chain import Block, SubWindow
+from watersmeet.join.ledger import Ledger
 from watersmeet.join.matches import Matches
-from watersmeet.join.orders import Orders
-from watersmeet.join.outer import How
 from watersmeet.join.plan import Plan
+from watersmeet.join.planning import Planning
 from watersmeet.kernels.short import GROUP, chain_pairs, group_pairs
 from watersmeet.kernels.sort import sort_keys
-from watersmeet.streams.arrival import Arrivals
-from watersmeet.streams.payload import Payload
-from watersmeet.streams.window import Window
 
 FEW = 16  # rows; with more, the long way costs less a row
 ROOM = 1024  # pairs found at once; a probe with more matches takes the long way
@@ -35,15 +31,9 @@ _NO_ROWS = np.empty(0, np.int32)
 class Core(Protocol):
     """What the short way needs of a join core."""
 
-    streams: tuple[str, ...]
-    windows: tuple[Window, ...]
-    how: How
     mode: str
-    plan: Plan | Orders | None
-    arrivals: Arrivals
-    payload: list[Payload | None]
-    chains: list[Chain]
-    habits: list[Habits]
+    ledger: Ledger
+    planning: Planning
 
     def write_down(self) -> None: ...
 
@@ -52,13 +42,10 @@ class Core(Protocol):
 
 def is_simple(core: Core) -> bool:
     """Whether plan, windows and join type allow the short way."""
-    plan = core.plan
-    if (
-        not isinstance(plan, Plan)
-        or core.arrivals.some_timed
-        or core.how.name != "inner"
-        or core.mode == "ranges"
-    ):
+    plan, ledger = core.planning.plan, core.ledger
+    if not isinstance(plan, Plan) or ledger.arrivals.some_timed:
+        return False
+    if ledger.how.name != "inner" or core.mode == "ranges":
         return False
     return plan.ranges_suffice and not plan.condition.filters and "bi_sort" in plan.kinds
 
@@ -72,7 +59,8 @@ class ShortWay:
 
     def push(self, core: Core, k: int, batch: pa.RecordBatch) -> Matches | None:
         """Join a few rows of stream k; None: nothing was done, take the long way."""
-        plan, stream, payload, arrivals = core.plan, core.streams[k], core.payload[k], core.arrivals
+        ledger, plan, habits = core.ledger, core.planning.plan, core.planning.habits
+        stream, payload, arrivals = ledger.streams[k], ledger.payload[k], ledger.arrivals
         assert isinstance(plan, Plan)
         key = plan.driver.key
         assert payload is not None
@@ -86,16 +74,16 @@ class ShortWay:
         if len(bounds) > 1 or lo[0] > hi[0] or lo[-1] > hi[-1]:
             return None
         first = int(arrivals.counts[k])
-        n = self._probe(core, 1 - k, lo, hi)
+        n = self._probe(ledger, 1 - k, lo, hi)
         if n > ROOM:
             return None
         core.write_down()
         payload.append(batch if len(payload.columns) == batch.num_columns else batch.select(payload.columns))
         arrivals.count(k, keys.size)
         self._store(core, k, keys, rows, first)
-        if core.habits[k].batch != keys.size or core.habits[1 - k].probes != keys.size:
-            core.habits[k].learn("batch", keys.size)
-            core.habits[1 - k].learn("probes", keys.size)
+        if habits[k].batch != keys.size or habits[1 - k].probes != keys.size:
+            habits[k].learn("batch", keys.size)
+            habits[1 - k].learn("probes", keys.size)
         matches = Matches()
         if n and core.mode == "count":
             matches.counts.append(n)
@@ -105,7 +93,7 @@ class ShortWay:
 
     def _store(self, core: Core, k: int, keys: np.ndarray, rows: np.ndarray, first: int) -> None:
         """Into the insertion buffer where there is room, else as any other block."""
-        chain = core.chains[k]
+        chain = core.ledger.chains[k]
         newest = chain.subwindows[-1] if chain.subwindows else None
         if newest is not None and type(newest.index) is BISort:
             fits = newest.end == first and newest.count + keys.size <= newest.capacity
@@ -114,9 +102,9 @@ class ShortWay:
                 return
         core.insert(k, Block(first, keys.size, Keys(keys, rows), [], None))
 
-    def _probe(self, core: Core, k: int, lo: np.ndarray, hi: np.ndarray) -> int:
+    def _probe(self, ledger: Ledger, k: int, lo: np.ndarray, hi: np.ndarray) -> int:
         """Fill the scratch arrays with pairs of the probes and stream k's rows; more than ROOM: the long way is needed."""
-        chain = core.chains[k]
+        chain = ledger.chains[k]
         if not chain.subwindows:
             return 0
         newest = chain.subwindows[-1].index
@@ -127,7 +115,7 @@ class ShortWay:
             runs = self._runs[k] = _gather_runs(chain.subwindows, newest)
             if runs is None:
                 return ROOM + 1
-        oldest = core.windows[k].lowest(int(core.arrivals.counts[k]))
+        oldest = ledger.windows[k].lowest(int(ledger.arrivals.counts[k]))
         buffer = (newest.buffer_keys, newest.buffer_rows, newest.buffered, chain.subwindows[-1].base)
         n = chain_pairs(*runs.groups[-1], *buffer, lo, hi, oldest, 0, self._probes, self._stored)
         for group in runs.groups[:-1]:

@@ -87,7 +87,7 @@ class Stash:
         keys = sorted_keys(self.plan.arrangement.keys(columns, count))
         block = Block(self._next, count, keys, list(columns), None)
         self._next += count
-        self._chain.insert(block, partial(int, max(1024, self.rows // 4)), self._indexes, _never)
+        self._chain.insert(block, partial(int, max(1024, self.rows // 4)), self._indexes)
 
     def _indexes(self, capacity: int, previous: SubWindow | None) -> list[Index]:
         kind = choose(self.plan.arrangement.kinds, self._habits, capacity)
@@ -135,7 +135,3 @@ def both(one: Check, two: Check) -> Check:
 
 def _filled(bound: int | np.ndarray, rows: int) -> np.ndarray:
     return bound if isinstance(bound, np.ndarray) else np.full(rows, bound, np.int64)
-
-
-def _never(sub: SubWindow) -> bool:
-    return False

@@ -9,51 +9,49 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import CoreFailed, StateError
-from watersmeet.flow.catalog import FLOWS, make_flow
-from watersmeet.flow.driver.ledger import Gathered, Ledger, Pending
-from watersmeet.flow.models.base import Flow
-from watersmeet.flow.models.core import Core
+from watersmeet.flow.driver.intake import intake_for
+from watersmeet.flow.driver.meetings import Meetings
+from watersmeet.flow.driver.pending import Gathered, Pending
+from watersmeet.flow.driver.running import Running
+from watersmeet.flow.driver.stream import leaving
 from watersmeet.flow.models.load import Bounded, Cutter, Load
-from watersmeet.flow.models.message import Found, Mark
-from watersmeet.flow.models.work import Work
+from watersmeet.flow.models.message import Mark
 from watersmeet.flow.options import FlowModel
-from watersmeet.flow.order import Order
-from watersmeet.flow.runners.threads import CLOSED, Threads
-from watersmeet.flow.savepoint import Attributes, Savepoint
-from watersmeet.index.base import PairBuffer
-from watersmeet.join.access import PairAccess, Sizing
-from watersmeet.join.core import Outcome, Pushed
+from watersmeet.flow.order import Order, Punctuations
+from watersmeet.flow.runners.threads import CLOSED
+from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
-from watersmeet.join.outer import How
+from watersmeet.join.outcome import Outcome
+from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.plan import Plan
-from watersmeet.join.prepare import read_columns
-from watersmeet.streams.arrival import Admission, Validity
+from watersmeet.join.planning import Planning
+from watersmeet.join.prepare import bare_block, read_columns
+from watersmeet.sql.condition import BoundCondition
+from watersmeet.streams.arrival import Admission
+from watersmeet.streams.clock import BOTTOM, TimeAxis
 from watersmeet.streams.window import Window
 
-Admitted = tuple[list[Pushed | None], Admission]
-Standing = tuple[Savepoint, int, bool]  # the state, the newest push, and whether somebody else takes results
-_ENDED, _TUNED = Attributes("finished", "final_mark"), Attributes("step", "_good")
-_MET = Validity(0, 0)  # of rows that have met everything there was: as probes they see nothing
+Batches = Sequence[pa.RecordBatch | None]
+Shares = dict[int, Bounded]  # by stream: what of it was pushed, with the ends of what its rows look for
+Admitted = tuple[list[Pushed | None], Admission, Shares]
+Standing = tuple[Any, int, bool]  # the state, the newest push, and whether somebody else takes results
 
 
-class FlowCore(Ledger):
+class FlowCore:
     """The ledger, and cores that find the pairs.
 
-    ``push`` sends and waits. Once somebody iterates ``stream.leaving``, it only sends: results leave there. Then two threads are at
+    ``push`` sends and waits. Once somebody iterates ``leaving()``, it only sends: results leave there. Then two threads are at
     work, and ``lock`` guards what both change: ledger, payload, arrivals and the list of pending pushes.
     """
-
-    runner_class: Callable[..., Any] = Threads
-    trace: Callable[[Found, float], None] | None = None  # for measurements: called with all that leaves
 
     def __init__(
         self,
@@ -65,91 +63,69 @@ class FlowCore(Ledger):
         options: FlowModel,
         size: int | None,
     ) -> None:
-        self.options, self.kind = options, FLOWS[options.name]
-        self.flow: Flow | None = None
-        self.runner: Any = None
+        self.streams, self.windows, self.how = tuple(streams), tuple(windows), how
+        self._said = (index, mode, size)
+        self.options, self.running = options, Running(options)
+        self.kind = self.running.kind
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         # One push at a time, as a whole; held while the queues are full. Nothing that a consumer does, and not close(), waits for it.
         self.pushing = threading.RLock()
-        super().__init__(streams, windows, how, index, mode, size, self.kind.prompt)
         self.tuner = options.tuner
-        self.cores = options.cores
         self.cutter = Cutter(
             options.granularity or self.kind.granularity, () if options.granularity else windows
         )
+        self.mark = 0  # of the newest push
         self.streaming = self.closed = self.finished = False
         self.consumer: int | None = None  # the thread that takes results, where that is another
         self.final_mark: int | None = None  # comes out after everything else
         self.failed: BaseException | None = None  # why who pushes gave up, until who takes has heard of it
         self.asides: deque[Outcome] = deque()  # for who takes results, and not through the network
-        self._shares_of: dict[int, Bounded] = {}
+        self.begin()
 
     def begin(self) -> None:
-        self.stop()
-        super().begin()
+        """Nothing has come yet."""
+        self.running.stop()
+        self.ledger = Ledger(self.streams, self.windows, self.how)
+        self.planning = Planning(self.ledger, *self._said)
+        self.meetings = None if self.kind.prompt else Meetings()
+        self.intake = intake_for(self.options, self.kind.granularity)
+        self.pending: deque[Pending] = deque()
+        self._before: Standing | None = None  # how everything stood before a push that is not committed
 
     # ---- set-up -------------------------------------------------------------------------------------------------
 
+    def open(self, schemas: Sequence[pa.Schema | None], axis: TimeAxis | None) -> None:
+        self.ledger.open(schemas, axis)
+
+    def bind(
+        self, condition: BoundCondition, columns: Sequence[Sequence[str]], index: str | None = None
+    ) -> None:
+        self.planning.condition, self.planning.index = condition, index or self._said[0]
+        self.ledger.fix(columns)
+        self.make_plan(self.planning.shares())
+
     def make_plan(self, shares: dict[str, float]) -> None:
-        super().make_plan(shares)
-        self._simple = False
+        """Another plan needs other cores."""
+        if self.planning.make(shares):
+            self.running.stop()
 
     @property
-    def pair_plan(self) -> Plan:
-        """Flows have two streams."""
-        assert isinstance(self.plan, Plan)
-        return self.plan
+    def joins(self) -> bool:
+        """Whether all schemas are known."""
+        return self.planning.plan is not None
 
-    def rebuild(self) -> None:
-        """The plan has changed: new cores."""
-        self.stop()
+    @property
+    def plan(self) -> Plan:
+        """Flows have two streams."""
+        plan = self.planning.plan
+        assert isinstance(plan, Plan)
+        return plan
 
     def start(self) -> None:
         """Build the network from the stored rows, unless it is there."""
-        if self.runner is None:
-            flow = self._build()
-            runner = self.runner_class(flow.network, self.options.on_core_failure == "continue")
-            if self.streaming:
-                runner.set_apart()
+        if self.running.start(self.ledger, self.planning, self.meetings, self.cutter, self.streaming):
             self.changed.notify_all()
-            self.flow, self.runner = flow, runner
-
-    def _build(self) -> Flow:
-        assert isinstance(self.access, PairAccess)
-        sizing = Sizing(self.windows, self.habits, self.size, self.cores)
-        work = Work(self.access, sizing, self.arrivals.timed, time.perf_counter)
-        flow = make_flow(work, self.options)
-        if self.borders is not None:
-            flow.place_between(self.borders)
-        for k in (0, 1):
-            for sub in self.chains[k].subwindows:
-                batch = self._payload(k).rows_between(sub.base, sub.end)
-                times = None if sub.times is None else sub.times[: sub.count]
-                columns = read_columns(self.pair_plan, self.streams[k], batch, sub.base, times)
-                seen = _MET if self.sights is None else self.sights[k].between(sub.base, sub.end)
-                share = Bounded(self.pair_plan, self.streams[k], k, columns, seen)
-                for start, stop in self._pieces(k, sub.base, sub.count):
-                    flow.place(share.part(start, stop, 0))
-        return flow
-
-    def _pieces(self, k: int, base: int, count: int) -> Iterator[tuple[int, int]]:
-        """Where to cut stored rows: by granularity, and at the borders between cores."""
-        cuts = set(range(0, count, self.cutter.granularity)) | {count}
-        for border in self.borders or []:
-            cuts |= {cut - base for cut in border[2 * k : 2 * k + 2] if 0 < cut - base < count}
-        places = sorted(cuts)
-        return pairwise(places)
-
-    def stop(self) -> None:
-        """End the network; what it holds can be built again."""
-        runner, self.runner, self.flow = self.runner, None, None
-        if runner is not None:
-            try:
-                runner.close()
-            except BaseException:  # nobody else knows of its threads any more
-                runner.close()
-                raise
 
     def close(self) -> None:
         """End for good; pushes on their way are undone. Always returns: nobody who waits holds the lock."""
@@ -158,18 +134,17 @@ class FlowCore(Ledger):
         self.go_back()
 
     def __del__(self) -> None:
-        if getattr(self, "runner", None) is not None:
-            self.stop()
+        running = getattr(self, "running", None)
+        if running is not None and running.runner is not None:
+            running.stop()
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
-    def arrive(
-        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
-    ) -> Outcome:
-        return self._in_turn(partial(self.push_through, batches, order, turns))
+    def arrive(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> Outcome:
+        return self._in_turn(partial(self.intake.push, self, batches, order, turns))
 
     def advance(self, latest: Sequence[int | None]) -> Outcome:
-        return self._in_turn(partial(self.advance_through, latest))
+        return self._in_turn(partial(self._advance, latest))
 
     def _in_turn(self, act: Callable[[], Outcome]) -> Outcome:
         """Let rows arrive, or a clock move: one thread at a time, all or nothing, and until ``commit`` it can be taken back."""
@@ -186,15 +161,36 @@ class FlowCore(Ledger):
             if self.streaming:  # results leave later, so that the end of a push is no time to change the plan
                 self._replan_or_not()
             self._before = before = self._standing()
-            return self.all_or_nothing(before, act)
+            return self._all_or_nothing(before, act)
 
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
     def _standing(self) -> Standing:
         with self.lock:
-            return self.savepoint(), self.mark, self.streaming
+            return self._marked(), self.mark, self.streaming
 
-    def all_or_nothing(self, before: Standing, act: Callable[[], Outcome]) -> Outcome:
+    def _marked(self) -> tuple[Any, ...]:
+        """All that a push may change here, to go back to while nothing else is on its way. What was only learnt stays learnt."""
+        return (
+            self.ledger.mark(),
+            self.planning.mark(),
+            self.intake.mark(),
+            None if self.meetings is None else self.meetings.mark(),
+            None if self.tuner is None else self.tuner.mark(),
+            (self.finished, self.final_mark),
+        )
+
+    def _back_to(self, marked: tuple[Any, ...]) -> None:
+        written, planned, taken_in, met, tuned, (self.finished, self.final_mark) = marked
+        self.ledger.back_to(written)
+        self.planning.back_to(planned)
+        self.intake.back_to(taken_in)
+        if self.meetings is not None:
+            self.meetings.back_to(met)
+        if self.tuner is not None:
+            self.tuner.back_to(tuned)
+
+    def _all_or_nothing(self, before: Standing, act: Callable[[], Outcome]) -> Outcome:
         """Do something that changes the state, by who has the right to push. If it fails at any step, it is undone."""
         try:
             return act()
@@ -208,75 +204,75 @@ class FlowCore(Ledger):
     def take_back(self) -> None:
         """The caller of the last push has failed before it said ``commit``."""
         if self._before is not None:
-            savepoint, mark, apart = self._before
-            self._undo((savepoint, mark, apart), sys.exception() or StateError("the push was taken back"))
+            self._undo(self._before, sys.exception() or StateError("the push was taken back"))
 
     def mend(self) -> None:
         """Should an undo have been interrupted itself, it is repeated."""
-        if self._before is not None:
-            self.take_back()
+        self.take_back()
 
     def _undo(self, before: Standing, error: BaseException) -> None:
-        savepoint, newest, apart = before
+        marked, newest, apart = before
         if not apart:
-            self.restore(savepoint, newest, error)
+            self._restore(marked, newest, error)
         elif self.mark != newest:
             self.give_up(error)
         self._before = None
 
-    def restore(self, savepoint: Savepoint, newest: int, error: BaseException) -> None:
+    def _restore(self, marked: tuple[Any, ...], newest: int, error: BaseException) -> None:
         """Nothing else was on its way: all is as before. Cores that have seen the rows are made anew when they are next needed."""
-        runner = self.runner
+        runner = None
         with self.lock:
             if self.mark != newest:
-                self.runner = self.flow = None
+                runner = self.running.let_go()
             self.pending.clear()
-            savepoint.restore()
-        if self.runner is None and runner is not None:
+            self._back_to(marked)
+        if runner is not None:
             runner.close()
         self._tell_where(error)
+        if isinstance(error, CoreFailed):
+            self.intake.clear()  # who pushes is told from which rows on: those that were collected too
 
     # ---- through the network ------------------------------------------------------------------------------------
 
-    def push_through(
-        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
-    ) -> Outcome:
+    def push_through(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> Outcome:
         """A push, by who has the right to push."""
         return self._through(partial(self._admitted, batches, order, turns))
 
-    def advance_through(self, latest: Sequence[int | None]) -> Outcome:
-        """A push without rows, after which a clock stands later."""
-        return self._through(partial(self._moved, latest))
+    def _advance(self, latest: Sequence[int | None]) -> Outcome:
+        """A push without rows, after which a clock stands later. What was collected came before."""
+        collected = self.intake.let_through(self)
+        return _after(collected, self._through(partial(self._moved, latest)))
 
     def _through(self, admit: Callable[[], Admitted]) -> Outcome:
         """Write down what is let in, send it through the network and, unless somebody else takes the results, wait for them."""
-        if self.sights is not None:  # rows can be put back where they were only while nothing moves
+        running = self.running
+        if self.meetings is not None:  # rows can be put back where they were only while nothing moves
             self.wait_until_idle()
-        if self.runner is not None and self.runner.lost:
+        if running.lost:
             self.wait_until_idle()
-            self._without_lost(self.runner)
+            running.go_on(running.runner)
         with self.lock:
             if self.closed:
                 raise StateError(CLOSED)
-            pushed, admission = admit()
+            pushed, admission, shares = admit()
             late = {
                 k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None
             }
             pending = self._entered(pushed, admission)
-            flow, runner = self.flow, self.runner
-            loads = iter(()) if flow is None else self._loads(pending, pushed, admission)
+            flow, runner = running.flow, running.runner
+            loads = iter(()) if flow is None else self._loads(pending, pushed, admission, shares)
         if flow is not None and self.streaming:
-            outcome = Outcome(Matches(), late, self.chunks())
-            self._send(flow, runner, loads, pending)
+            outcome = Outcome(Matches(), late, self.ledger.chunks())
+            running.send(flow, runner, loads, pending.mark)
             runner.settle_feed()
             return outcome
         gathered = Gathered()
         oldest, missing = (0, 0), {}
         if flow is not None:
-            self._send(flow, runner, loads, pending)
-            oldest = self._gather_until(runner, pending.mark, gathered)
-            missing = self.missing_rows()
-            self._without_lost(runner)
+            running.send(flow, runner, loads, pending.mark)
+            oldest = running.gather_until(runner, pending.mark, self.streams, gathered)
+            missing = running.missing_rows()
+            running.go_on(runner)
         elif self.order is not None:
             gathered.add_alone(self.streams, self.order, pending)
         with self.lock:
@@ -294,22 +290,35 @@ class FlowCore(Ledger):
     def _entered(self, pushed: list[Pushed | None], admission: Admission) -> Pending:
         """Rows are written down, or nothing is."""
         if not self.streaming:  # who pushes goes back to where it began
-            return self.enter(pushed, admission)
-        before = self.savepoint()  # other pushes are on their way, and go on
+            return self._enter(pushed, admission)
+        before = self._marked()  # other pushes are on their way, and go on
         try:
-            return self.enter(pushed, admission)
+            return self._enter(pushed, admission)
         except BaseException:
-            before.restore()
+            self._back_to(before)
             raise
 
-    def _send(self, flow: Flow, runner: Any, loads: Iterator[Load], pending: Pending) -> None:
-        """Rows into the network, then the mark of their push."""
-        for load in loads:
-            load.entered = time.perf_counter()
-            for link, message in flow.send(load):
-                runner.put(link, message)
-        for link, message in flow.send_mark(Mark(pending.mark)):
-            runner.put(link, message)
+    def _enter(self, pushed: list[Pushed | None], admission: Admission) -> Pending:
+        """Write the rows down. If that fails, the caller goes back."""
+        ledger, planning = self.ledger, self.planning
+        before, mark = (ledger.arrivals.counts, ledger.arrivals.clock), self.mark + 1
+        rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
+        ledger.enter(pushed, admission)
+        for k, mine in enumerate(pushed):
+            if mine is not None and mine.batch.num_rows:
+                size = partial(planning.sizing.rows, k, ledger.chains[k].rows)
+                block = bare_block(mine.batch, mine.first, mine.arrived.times)
+                ledger.chains[k].insert(block, size, full=ledger.long_enough)
+                if self.meetings is not None:
+                    sees = mine.arrived.of(1 - k)
+                    self.meetings.sights[k].append(mine.first, mine.batch.num_rows, sees)
+        planning.learn_sizes(pushed)
+        if not ledger.fixed:
+            ledger.note_latest_of(pushed)
+        pending = Pending(mark, rows, time.perf_counter(), admission.gone, *before, admission.counts)
+        self.pending.append(pending)
+        self.mark = mark
+        return pending
 
     def _set_aside(self, outcome: Outcome) -> Outcome:
         """Somebody else takes the results: who pushes gets the late rows."""
@@ -319,201 +328,240 @@ class FlowCore(Ledger):
             self.asides.append(theirs)
         return mine
 
-    def _admitted(
-        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
-    ) -> Admitted:
+    def _admitted(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> Admitted:
         """Judge and prepare; nothing is changed yet."""
-        admission = self.admit(batches, order, turns)
-        pushed = [
-            None if batch is None else self._judged(k, batch, admission.arrived[k])
-            for k, batch in enumerate(batches)
-        ]
-        self._shares_of = {}
-        if self.plan is not None:
+        admission = self.ledger.admit(batches, order, turns)
+        pushed, shares = self.ledger.judged(batches, admission), {}
+        if self.joins:
             self.start()  # before the new rows are written down: what is written down counts as met
             for k, mine in enumerate(pushed):
                 if mine is not None and mine.batch.num_rows:
-                    self._prepare(k, mine, order is not None, self.pool.buffer())
-        return pushed, admission
+                    shares[k] = self._share(k, mine)
+        return pushed, admission, shares
 
     def _moved(self, latest: Sequence[int | None]) -> Admitted:
         """No rows, and a clock that stands later."""
-        self._shares_of = {}
-        if self.plan is not None:
+        if self.joins:
             self.start()
-        return [None, None], self.arrivals.nobody(self.arrivals.moved(latest))
+        arrivals = self.ledger.arrivals
+        return [None, None], arrivals.nobody(arrivals.moved(latest)), {}
 
-    def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
-        columns = read_columns(self.pair_plan, self.streams[k], mine.batch, mine.first, mine.arrived.times)
-        self._shares_of[k] = Bounded(self.pair_plan, self.streams[k], k, columns, mine.arrived.of(1 - k))
+    def _share(self, k: int, mine: Pushed) -> Bounded:
+        stream, plan = self.streams[k], self.plan
+        columns = read_columns(plan, stream, mine.batch, mine.first, mine.arrived.times)
+        return Bounded(plan, stream, k, columns, mine.arrived.of(1 - k))
 
     def _replan(self) -> None:
-        """The same as in any core, but only while nothing is on its way."""
+        """Think again of the plan, but only while nothing is on its way."""
         with self.lock:
-            if not self.replans or self.condition is None or self.pending:
-                return
-            if int(min(self.arrivals.counts)) >= self.replans[0]:
-                self.make_plan(self._shares())
-                self.replans = self.replans[1:]
+            planning = self.planning
+            if not self.pending and planning.first_due():
+                self.make_plan(planning.shares())
+                planning.replans = planning.replans[1:]
 
     def _replan_or_not(self) -> None:
         """The same, where nobody else goes back if it fails."""
         with self.lock:
-            before = self.savepoint()
+            before = self._marked()
             try:
                 self._replan()
             except BaseException:
-                before.restore()
+                self._back_to(before)
                 raise
 
     def _loads(
-        self, pending: Pending, pushed: Sequence[Pushed | None], admission: Admission
+        self, pending: Pending, pushed: Sequence[Pushed | None], admission: Admission, shares: Shares
     ) -> Iterator[Load]:
-        shares = [self._shares_of[k] for k in admission.turns if k in self._shares_of]
-        gone, sequence = self.gone_times(pending.clock), int(pending.counts.sum())
+        arrivals = self.ledger.arrivals
+        first, second = arrivals.gone(arrivals.counts, pending.clock)
+        # Time codes below which rows were over when the push began.
+        gone, sequence = (first[1], second[1]), int(pending.counts.sum())
+        inturn = [shares[k] for k in admission.turns if k in shares]
         if admission.order is None:
-            return self.cutter.in_turn(sequence, shares, gone, self.order)
+            return self.cutter.in_turn(sequence, inturn, gone, self.order)
         accepted = _without_late(admission.order, pushed)
-        return self.cutter.interleaved(sequence, shares, accepted, gone, self.order)
+        return self.cutter.interleaved(sequence, inturn, accepted, gone, self.order)
 
     @property
     def order(self) -> Order | None:
         return self.tuner.order if self.tuner is not None else self.options.fixed_order
 
-    def _gather_until(self, runner: Any, mark: int, gathered: Gathered) -> tuple[int, int]:
-        while True:
-            message = runner.take()
-            self.noted(message)
-            if isinstance(message, Mark):
-                if message.number == mark:
-                    return message.oldest
-            else:
-                gathered.add(self.streams, message)
-
-    def noted(self, message: Any) -> None:
-        """Something has left the network."""
-        if self.flow is not None:
-            self.flow.note(message)
-        if self.trace is not None and isinstance(message, Found):
-            self.trace(message, time.perf_counter())
-
     # ---- results ------------------------------------------------------------------------------------------------
 
+    def nothing(self) -> Outcome:
+        return Outcome(Matches(), {}, self.ledger.chunks())
+
+    def outcome(self, gathered: Gathered, late: dict[int, pa.RecordBatch]) -> Outcome:
+        """What has left, in the form of the join type."""
+        matches = matched(self.how, gathered.matches, self.ledger.flags)
+        outcome = Outcome(matches, late, self.ledger.chunks())
+        outcome.punctuations = Punctuations.joined(self.streams, gathered.marks)
+        return outcome
+
     def end_of_push(self, pending: Pending, oldest: tuple[int, int], matches: Matches) -> None:
-        if not self.prompt and self.flow is not None:
-            self.borders = self.flow.borders()
-        super().end_of_push(pending, oldest, matches)
+        """All results of a push have left: emit who will never find a partner, forget what is over."""
+        ledger, meetings, gone = self.ledger, self.meetings, list(pending.gone)
+        if meetings is not None:
+            if self.running.flow is not None:
+                meetings.borders = self.running.flow.borders()
+            # Rows that are over may still have to meet others: what counts is who has left.
+            gone = [(min(oldest[k], int(pending.ends[k])), BOTTOM) for k in (0, 1)]
+        matches.pairs += unmatched(self.how, ledger.flags, ledger.segments, gone)
+        for k in (0, 1):
+            ledger.expire(k, gone[k])
+            if meetings is not None:
+                meetings.sights[k].drop_before(ledger.chains[k].first)
         if self.tuner is not None:
             self.tuner.learn(pending.rows, time.perf_counter() - pending.started)
         self.changed.notify_all()
-
-    def savepoint(self) -> Savepoint:
-        before = super().savepoint()
-        before.keep(self, _ENDED)
-        if self.tuner is not None:
-            before.keep(self.tuner, _TUNED)
-        return before
 
     def finish(self) -> Outcome:
         with self.pushing:
             self.mend()
             self._before = before = self._standing()
-            return self.all_or_nothing(before, self.finish_through)
+            return self._all_or_nothing(before, self._finish)
 
     @property
     def draining(self) -> bool:
         """Whether rows that have not met are on their way to the end of the line. A mark that comes now was reported by cores at different
         times, so that a row between them may be in nobody's report: what is over is not known before all have met."""
-        return not self.prompt and self.final_mark is not None
+        return self.meetings is not None and self.final_mark is not None
 
-    def finish_through(self) -> Outcome:
-        """The end of the streams, by who has the right to push."""
-        gathered = Gathered()
+    def _finish(self) -> Outcome:
+        """The end of the streams, by who has the right to push. What was collected came before."""
+        collected = self.intake.let_through(self)
+        gathered, running = Gathered(), self.running
         with self.lock:
-            if self.plan is not None:
+            if self.joins:
                 self.start()
-            flow, runner = self.flow, self.runner
-            nothing = Outcome(Matches(), {}, self.chunks())
+            flow, runner = running.flow, running.runner
+            nothing = self.nothing()
             self.mark += 1
             mark = self.mark
             if self.streaming:
                 self.changed.notify_all()
                 self.final_mark = mark
-        if flow is not None and (self.streaming or not self.kind.prompt):
-            for link, message in flow.send_drain(Mark(mark)):
-                runner.put(link, message)
+        if flow is not None and (self.streaming or self.meetings is not None):
+            running.put(runner, flow.send_drain(Mark(mark)))
             if self.streaming:
                 runner.settle_feed()
             else:
-                self._gather_until(runner, mark, gathered)
+                running.gather_until(runner, mark, self.streams, gathered)
         if self.streaming:
-            return nothing
+            return _after(collected, nothing)
         with self.lock:
             met = self.outcome(gathered, {})
             outcome = self.forget_all()
-            outcome.matches.pairs += met.matches.pairs
-            outcome.matches.ranges += met.matches.ranges
-            outcome.matches.counts += met.matches.counts
-        return outcome
+            outcome.matches.add_all(met.matches)
+        return _after(collected, outcome)
 
     def forget_all(self) -> Outcome:
         """The streams have ended, and all results have left but of rows that have found nobody."""
-        self.stop()
-        outcome = self.end_of_streams()
+        self.running.stop()
+        outcome = self.ledger.end()
         self.pending.clear()
         self.changed.notify_all()
         self.finished = True
         return outcome
 
+    # ---- collected rows -----------------------------------------------------------------------------------------
+
+    def refuse_times(self, batches: Batches) -> None:
+        for k, batch in enumerate(batches):
+            self.ledger.times(k, batch)
+
+    def wake(self) -> None:
+        """Who takes results must know when the time of collected rows is up."""
+        with self.lock:
+            if self.closed:
+                raise StateError(CLOSED)
+            self.start()
+        if self.streaming:
+            self.running.runner.wake()
+
+    def flush_if_due(self) -> None:
+        """Let rows through that have been collected for long enough.
+
+        Only while nothing is on its way: who takes results must not wait until all of them have left.
+        """
+        if self.pending or not self.intake.due():
+            return
+        if self.pushing.acquire(blocking=False):  # else somebody pushes, and lets them through
+            try:
+                if self.intake.due() and not self.pending and not self.closed:
+                    self._all_or_nothing(self._standing(), self._flush)
+            finally:
+                self.pushing.release()
+
+    def _flush(self) -> Outcome:
+        outcome = self.intake.let_through(self) or self.nothing()
+        if outcome.late:
+            self.asides.append(replace(self.nothing(), late=outcome.late))
+        return outcome
+
+    def held_back(self) -> Any:
+        """What was collected. While a consumer takes results, it may let collected rows through at any time: they go first."""
+        if self.streaming:
+            if self.intake.rows:
+                outcome = self.arrive([None, None], None, (0, 1))
+                self.commit()
+                self.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
+            self.settled()
+        return self.intake.held_back()
+
+    def hold_back(self, pushes: Any) -> None:
+        self.intake.hold_back(pushes)
+
     # ---- what the outside may ask --------------------------------------------------------------------------------
 
+    def leaving(self) -> Iterator[Outcome]:
+        """Blocks of results, until the streams have ended. From now on ``push`` does not wait for results."""
+        return leaving(self)
+
     def indexes(self, k: int) -> list[str]:
-        return [sub.index.name for core in self._cores() for sub in core.windows(k) if sub.index is not None]
+        cores = self.running.at_work()
+        return [sub.index.name for core in cores for sub in core.windows(k) if sub.index is not None]
 
     def index_bytes(self, k: int) -> int:
         """Of the ledger and of all cores."""
-        return super().index_bytes(k) + sum(sub.nbytes for core in self._cores() for sub in core.windows(k))
-
-    def _cores(self) -> Sequence[Core]:
-        flow = self.flow  # another thread may end it now
-        return () if flow is None else flow.cores
+        held = sum(sub.nbytes for core in self.running.at_work() for sub in core.windows(k))
+        return self.ledger.chains[k].nbytes + held
 
     def describe_flow(self) -> dict[str, Any]:
         return {
             "name": self.kind.name,
-            "cores": self.cores,  # that are left
+            "cores": self.running.cores,  # that are left
             "granularity": self.cutter.granularity,
             "order": None if self.order is None else asdict(self.order),
             "tuned": self.tuner is not None,
-            "collect": None,
+            "collect": self.intake.describe(),
         }
 
     def settled(self) -> None:
+        self.intake.refuse_saving()
         self.wait_until_idle()
 
-    def flush_if_due(self) -> None:
-        """Called now and then by who takes results: here nothing is kept back."""
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """While nothing else moves: a consumer looks at rows, too."""
+        with self.pushing, self.lock:
+            yield
 
-    def patience(self, longest: float) -> float:
-        """Seconds for which who takes results may wait before it calls ``flush_if_due``."""
-        return longest
+    def extra_numbers(self) -> dict[str, Any]:
+        return {} if self.meetings is None else {"borders": self.meetings.borders}
+
+    def extra_columns(self, k: int, start: int, stop: int) -> dict[str, np.ndarray]:
+        return {} if self.meetings is None else self.meetings.columns(k, start, stop)
+
+    def restore_extra(self, numbers: dict[str, Any]) -> None:
+        if self.meetings is not None:
+            self.meetings.borders = numbers.get("borders")
+
+    def restore_columns(self, k: int, first: int, columns: dict[str, np.ndarray]) -> None:
+        if self.meetings is not None and columns:
+            self.meetings.restore(k, first, columns)
 
     # ---- faults -------------------------------------------------------------------------------------------------
-
-    def missing_rows(self) -> dict[int, np.ndarray]:
-        """Rows that were lost with a core: as stored rows they may miss partners."""
-        lost = [] if self.runner is None else self.runner.lost
-        if not lost:
-            return {}
-        parts = [[part for core in lost for part in core.missing[k]] for k in (0, 1)]
-        missing = {k: np.unique(np.concatenate(parts[k])) for k in (0, 1)}
-        return {k: rows for k, rows in missing.items() if rows.size}
-
-    def _without_lost(self, runner: Any) -> None:
-        """Go on with the cores that are left. The driver has the rows of the others, so from now on nothing is missing any more."""
-        if runner.lost:
-            self.stop()
-            self.cores -= len(runner.lost)
 
     def give_up(self, error: BaseException) -> None:
         """Something has failed on the way: go back, and tell who takes results, if that is somebody else."""
@@ -527,16 +575,19 @@ class FlowCore(Ledger):
     def _tell_where(self, error: BaseException) -> None:
         """From which rows on to push again."""
         if isinstance(error, CoreFailed):
-            error.resume = dict(zip(self.streams, self.arrivals.counts.tolist(), strict=True))
+            error.resume = dict(zip(self.streams, self.ledger.arrivals.counts.tolist(), strict=True))
 
     def go_back(self) -> None:
         """To before the oldest push whose results have not all left; the network is built anew when it is next needed."""
-        self.stop()
+        self.intake.clear()  # what was collected came after what is undone
+        self.running.stop()
         with self.lock:
             if self.pending:
                 oldest = self.pending[0]
                 self.pending.clear()
-                self.back_to(oldest.counts, oldest.clock)
+                self.ledger.drop_from(oldest.counts, oldest.clock)
+                if self.meetings is not None:
+                    self.meetings.drop_from(oldest.counts)
             self.final_mark = None
             self.changed.notify_all()
 
@@ -550,8 +601,8 @@ class FlowCore(Ledger):
                 )
             while self.pending and self.streaming:
                 try:
-                    if self.runner is not None:
-                        self.runner.check()
+                    if self.running.runner is not None:
+                        self.running.runner.check()
                 except BaseException as error:
                     self.give_up(error)
                     raise
@@ -565,3 +616,13 @@ def _without_late(order: np.ndarray, pushed: Sequence[Pushed | None]) -> np.ndar
         if mine is not None and mine.arrived.late is not None:
             kept[np.flatnonzero(order == k)[mine.arrived.late]] = False
     return order[kept]
+
+
+def _after(first: Outcome | None, then: Outcome) -> Outcome:
+    """The results of two pushes as one; those of the first come first, and all rows lie in its chunks."""
+    if first is None:
+        return then
+    matches = Matches(streams=then.matches.streams)
+    matches.add_all(first.matches)
+    matches.add_all(then.matches)
+    return replace(first, matches=matches)

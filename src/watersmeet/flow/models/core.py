@@ -120,7 +120,5 @@ class Core(Processor):
 def _together(several: Sequence[Matches]) -> Matches:
     both = Matches()
     for matches in several:
-        both.pairs += matches.pairs
-        both.ranges += matches.ranges
-        both.counts += matches.counts
+        both.add_all(matches)
     return both

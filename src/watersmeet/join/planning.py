@@ -1,0 +1,191 @@
+"""How a join looks for its results: the plan, which follows from the condition and from what the streams have shown, and is made anew.
+
+The plan says what is compared, the ``access`` made from it how rows are kept and found. The engine and the flows each hold one of these.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from watersmeet.index.choose import Habits
+from watersmeet.join.access import Access, Sizing, StepAccess, pair_access
+from watersmeet.join.learning import Learnt, Trial
+from watersmeet.join.ledger import Ledger, Pushed
+from watersmeet.join.matches import Matches
+from watersmeet.join.orders import Orders, StashPlan
+from watersmeet.join.plan import Plan, estimate, make_plan
+from watersmeet.join.planner import Planner
+from watersmeet.join.stash import Stash
+from watersmeet.join.steps import Walk, apart_from
+from watersmeet.sql.condition import BoundCondition
+
+SAMPLE = 1024  # rows a stream for estimating selectivities
+REPLAN = (1, SAMPLE)  # the plan is made anew when all streams have first shown this many rows
+
+
+class Planning:
+    """The plan of a join, and what has been learnt of its streams."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        index: str,
+        mode: str,
+        size: int | None,
+        probe_order: Mapping[int, Sequence[int]] | None = None,
+        stash: str | int | None = None,
+    ) -> None:
+        self.ledger, self.index, self.mode, self.size = ledger, index, mode, size
+        self.probe_order, self.stash = probe_order or {}, stash
+        self.condition: BoundCondition | None = None
+        self.plan: Plan | Orders | None = None
+        self.access: Access | None = None
+        self.habits = [Habits() for _ in ledger.places]
+        self.sizing = Sizing(ledger.windows, self.habits, size)
+        self.replans: Sequence[int] = REPLAN
+        self.learnt, self.trial = Learnt(), Trial()
+        self._highest: list[np.int64 | None] = [None for _ in ledger.places]  # key of the first index so far
+
+    # ---- the plan -----------------------------------------------------------------------------------------------
+
+    def shares(self) -> dict[str, float]:
+        """The share of pairs that each band lets through, estimated from the newest rows of its streams."""
+        assert self.condition is not None
+        ledger = self.ledger
+        samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
+        return {
+            band.text: estimate(band, *band.streams, *(samples[name] for name in band.streams))
+            for band in self.condition.bands
+            if all(samples[name].num_rows for name in band.streams)
+        }
+
+    def make(self, shares: dict[str, float]) -> bool:
+        """Choose by what the streams have shown. Returns whether stored rows must be indexed anew."""
+        assert self.condition is not None
+        ledger, rows = self.ledger, [self._window_rows(k) for k in self.ledger.places]
+        plan: Plan | Orders
+        if len(ledger.streams) == 2:
+            plan = make_plan(self.condition, self.index, shares, max(rows))
+            access: Access = pair_access(
+                plan, ledger.streams, self.habits, ledger.payload, self.mode, ledger.how
+            )
+        else:
+            planner = Planner(self.condition, ledger.streams, self.index)
+            now = self.plan if isinstance(self.plan, Orders) else None
+            plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now, self._hot())
+            if plan.stash is not None and not self._fits(plan.stash):
+                plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now)
+            access = self._step_access(plan)
+        fits = self.plan is not None and plan.index_identity == self.plan.index_identity
+        self.plan, self.access = plan, access
+        return not fits
+
+    def forget(self) -> None:
+        """No plan, until one is made: rows are stored as they come."""
+        self.plan = self.access = None
+
+    def first_due(self) -> bool:
+        """Whether all streams have first shown so many rows that the plan should be thought of again."""
+        counts = self.ledger.arrivals.counts
+        return bool(self.replans) and self.condition is not None and int(min(counts)) >= self.replans[0]
+
+    def learnt_due(self) -> bool:
+        """Whether what many streams have shown since asks for another plan."""
+        if len(self.ledger.streams) == 2 or self.access is None:
+            return False
+        counts = self.ledger.arrivals.counts
+        due = self.learnt.due(self.access.seen())
+        if self.trial.due:
+            due |= self.trial.decide(int(counts.max()) * 2 >= int(counts.sum()))
+        return due
+
+    def _window_rows(self, k: int) -> int:
+        least = 65_536 if len(self.ledger.streams) == 2 else SAMPLE
+        return self.ledger.windows[k].rows or max(self.ledger.chains[k].rows, least)
+
+    def mark(self) -> tuple[Any, ...]:
+        """What ``back_to`` goes back to. What was only learnt of the data stays learnt."""
+        return self.plan, self.access, self.replans
+
+    def back_to(self, mark: tuple[Any, ...]) -> None:
+        self.plan, self.access, self.replans = mark
+
+    # ---- many streams -------------------------------------------------------------------------------------------
+
+    def _walk(self, plan: Orders, k: int) -> Walk:
+        ledger, columns = self.ledger, [len(of_stream) for of_stream in plan.columns]
+        arrivals = ledger.arrivals
+        walk = Walk(
+            k, ledger.streams, plan.steps[k], columns, ledger.payload, ledger.backsights, arrivals.axis, arrivals.timed,
+            self.mode == "count", apart_from(plan.steps[k], k, arrivals.timed),
+        )  # fmt: skip
+        if plan.stash is None or k not in plan.stash.pair:
+            return walk
+        # The first step's pairs go into the stash: they are listed, also where nothing links them with what follows.
+        return replace(walk, pairs=[], pair_plan=plan.stash, apart=max(1, walk.apart))
+
+    def _hot(self) -> int | None:
+        """The stream that arrives most often, where a stash may be kept for it."""
+        if self.stash is None or (self.stash == "auto" and not self.trial.on):
+            return None
+        counts = self.ledger.arrivals.counts
+        return len(self.ledger.streams) - 1 if not counts.any() else int(counts.argmax())
+
+    def _room(self, plan: StashPlan) -> int:
+        """How many pairs a stash may hold."""
+        if isinstance(self.stash, int):
+            return self.stash
+        return max(1024, *(self._window_rows(k) for k in plan.pair))
+
+    def _fits(self, plan: StashPlan) -> bool:
+        """A stash that is overwritten all the time helps nobody; one of a size that the user wants is kept all the same."""
+        return isinstance(self.stash, int) or 2 * plan.expected <= self._room(plan)
+
+    def _step_access(self, plan: Orders) -> StepAccess:
+        walks = [self._walk(plan, k) for k in self.ledger.places]
+        if plan.stash is None:
+            return StepAccess(plan, self.habits, walks, self.learnt.fanouts)
+        arrivals, first = self.ledger.arrivals, plan.stash.pair[0]
+        stash = self.access.stash if isinstance(self.access, StepAccess) else None
+        if stash is None or stash.plan != plan.stash:
+            room = self._room(plan.stash)
+            stash = Stash(plan.stash, arrivals.timed, room, int(arrivals.counts[first]))
+        hot, steps, timed = plan.stash.hot, plan.stash.steps, arrivals.timed
+        by_stash = replace(walks[hot], steps=steps, apart=apart_from(steps, hot, timed), stash=stash, seen=[])
+        return StepAccess(plan, self.habits, walks, self.learnt.fanouts, stash, by_stash)
+
+    # ---- what is learnt -----------------------------------------------------------------------------------------
+
+    def learn_sizes(self, pushed: Sequence[Pushed | None]) -> None:
+        """Remember how many rows come at a time, before they are stored: a first sub-window has nothing else to go by."""
+        for k, mine in enumerate(pushed):
+            if mine is not None and mine.batch.num_rows:
+                for j, habits in enumerate(self.habits):
+                    habits.learn("batch" if j == k else "probes", mine.batch.num_rows)
+                self._learn_keys(k, mine)
+
+    def _learn_keys(self, k: int, mine: Pushed) -> None:
+        """Whether keys keep increasing: the batch's smallest is not below the largest before."""
+        for block, _ in mine.parts:
+            if block.keys.size:
+                before = self._highest[k]
+                rising = before is not None and block.keys.key[0] >= before
+                self.habits[k].increasing = 0.8 * self.habits[k].increasing + 0.2 * rising
+                self._highest[k] = block.keys.key[-1] if before is None else max(before, block.keys.key[-1])
+
+    def learn_matches(self, pushed: Sequence[Pushed | None], matches: Matches) -> None:
+        rows = [0 if mine is None else mine.batch.num_rows for mine in pushed]
+        for k, habits in enumerate(self.habits):
+            if sum(rows) > rows[k]:
+                chains = max(1, len(self.ledger.chains[k].subwindows))
+                habits.learn("matches", (matches.count / sum(rows) + 0.01) / chains)
+
+    def learn_time(self, rows: int, seconds: float) -> None:
+        """How long a push took. Time with a stash counts once it is complete; until then hot rows look in both ways."""
+        if self.stash != "auto":
+            return
+        stash = self.access.stash if isinstance(self.access, StepAccess) else None
+        if stash is None or stash.complete_from <= self.ledger.chains[stash.plan.pair[0]].first:
+            self.trial.learn(rows, seconds)
