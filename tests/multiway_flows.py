@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from multiway import Run, batch, expected, make, same
 from oracle import Combination, Event
@@ -18,7 +17,7 @@ from schedules import Schedule
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.circular import CircularMJFlow, ring_orders
 from watersmeet.flow.models.multiway.linear import LinearMJFlow
-from watersmeet.flow.models.multiway.load import Accepted, MultiCutter, MultiLoad
+from watersmeet.flow.models.multiway.load import MultiCutter, MultiLoad, without_late
 from watersmeet.flow.models.multiway.parallel import ParallelMJFlow
 from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork
 from watersmeet.flow.models.multiway.stashed import StashedMJFlow, stash_orders
@@ -46,17 +45,15 @@ class Flowing:
     def __init__(self, run: Run, shape: Shape, runner: Callable[..., Any]) -> None:
         self.run, self.shape = run, shape
         join = make(replace(run, declared=True), probe_order=self._orders(), stash=shape.stash)
-        self.core = join._core
-        self.core.mode = run_mode(shape)
-        assert isinstance(self.core.access, StepAccess)
-        sizing = Sizing(self.core.windows, self.core.habits, run.subwindow, shape.cores)
-        arrivals = self.core.arrivals
-        self.work = self.make_work(
-            self.core.access, sizing, arrivals.timed, arrivals.axis, shape.cores, shape.lot
-        )
+        self.ledger, planning = join._core.ledger, join._core.planning
+        assert isinstance(planning.access, StepAccess)
+        self.access = planning.access
+        sizing = Sizing(self.ledger.windows, planning.habits, run.subwindow, shape.cores)
+        arrivals = self.ledger.arrivals
+        self.work = self.make_work(self.access, sizing, arrivals.timed, arrivals.axis, shape.cores, shape.lot)
         self.flow = self.make_flow(self.work)
         self.runner = runner(self.flow.network, False)
-        self.cutter = MultiCutter(shape.granularity, self.core.windows)
+        self.cutter = MultiCutter(shape.granularity, self.ledger.windows)
         self.marks = 0
 
     make_work: Any = MultiWork
@@ -80,45 +77,26 @@ class Flowing:
 
     # ---- a push -------------------------------------------------------------------------------------------------
 
-    def enter(self, events: Sequence[Event]) -> tuple[list[MultiLoad], dict[str, list[int]]]:
-        """Admit rows and write them down; their loads, and the ids of late rows."""
-        core, run = self.core, self.run
+    def enter(self, events: Sequence[Event]) -> list[MultiLoad]:
+        """Admit rows and write them down; their loads."""
+        ledger, run = self.ledger, self.run
         order = [stream for stream, _ in events]
         present = list(dict.fromkeys(order))
         places = {name: k for k, name in enumerate(run.names)}
-        interleaved = order != sorted(order, key=present.index)
-        streams = np.array([places[name] for name in order], np.uint8) if interleaved else None
-        turns = [places[name] for name in [*present, *(set(run.names) - set(present))]]
-        batches: list[pa.RecordBatch | None] = [
-            batch([row for stream, row in events if stream == name], run, name) for name in run.names
-        ]
-        counts, gone = core.arrivals.counts, core.arrivals.gone(core.arrivals.counts, core.arrivals.clock)
-        admission = core.admit(batches, streams, turns)
-        pushed = [core._judged(k, rows, admission.arrived[k]) for k, rows in enumerate(batches)]
-        shares = {
-            k: Accepted(pushed[k].batch, pushed[k].first, pushed[k].arrived)
-            for k in turns
-            if pushed[k].batch.num_rows
-        }
-        for k, mine in enumerate(pushed):
-            core._payload(k).append(mine.batch)
-            sights = core.backsights[k]
-            if sights is not None and mine.batch.num_rows:
-                sights.append(mine.first, mine.batch.num_rows, mine.arrived.sees)
-        core.arrivals.stand_at(admission.counts, admission.clock)
+        streams = None
+        if order != sorted(order, key=present.index):
+            streams = np.array([places[name] for name in order], np.uint8)
+        turns = [places[name] for name in [*present, *(name for name in run.names if name not in present)]]
+        batches = [batch([row for stream, row in events if stream == name], run, name) for name in run.names]
+        arrivals = ledger.arrivals
+        counts, gone = arrivals.counts.tolist(), arrivals.gone(arrivals.counts, arrivals.clock)
+        admission = ledger.admit(batches, streams, turns)
+        pushed = ledger.judged(batches, admission)
+        ledger.enter(pushed, admission)
+        shares = {k: pushed[k] for k in turns if pushed[k].batch.num_rows}
         if streams is not None:
-            kept = np.ones(streams.size, np.bool_)
-            for k, mine in enumerate(pushed):
-                if mine.arrived.late is not None:
-                    kept[np.flatnonzero(streams == k)[mine.arrived.late]] = False
-            streams = streams[kept]
-        loads = self.cutter.cut(core.access.block, shares, streams, counts.tolist(), gone)
-        late = {
-            run.names[k]: mine.late.column("id").to_pylist()
-            for k, mine in enumerate(pushed)
-            if mine.late is not None
-        }
-        return loads, late
+            streams = without_late(streams, pushed)
+        return self.cutter.cut(self.access.block, shares, streams, counts, gone)
 
     def send(self, loads: Sequence[MultiLoad]) -> int:
         """Rows into the network, and their mark."""
@@ -143,15 +121,10 @@ class Flowing:
             found += [()] * sum(message.matches.counts)
 
     def push(self, events: Sequence[Event]) -> list[Combination]:
-        loads, _ = self.enter(events)
-        return self.gather(self.send(loads))
+        return self.gather(self.send(self.enter(events)))
 
     def close(self) -> None:
         self.runner.close()
-
-
-def run_mode(shape: Shape) -> str:
-    return "pairs"
 
 
 def check(
@@ -162,7 +135,7 @@ def check(
     flowing = made(run, shape, runner)
     try:
         if ahead:  # nobody promises which push's results leave first
-            marks = [flowing.send(flowing.enter(events)[0]) for events in run.pushes]
+            marks = [flowing.send(flowing.enter(events)) for events in run.pushes]
             found = [[one for mark in marks for one in flowing.gather(mark)]]
             wanted = [[one for several in wanted for one in several]]
         else:

@@ -1,5 +1,6 @@
 """Each rule of the multiway flows is needed: taken out, the search over message races finds what is missing, found twice, or stuck."""
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -38,7 +39,7 @@ def crowd(rng: random.Random, streams: int) -> Run:
         row = {"id": seen[stream], "ts": now - rng.choice([0, 0, 1, 4]), "k": rng.choice([0, 0, 0, 1])}
         events.append((stream, row))
         seen[stream] += 1
-    equal = conjunction([equality(p, q) for p, q in zip(names, names[1:], strict=False)])
+    equal = conjunction([equality(p, q) for p, q in itertools.pairwise(names)])
     run = Run(
         equal,
         {name: window(rng) for name in names},

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.join.chain import Block
+from watersmeet.join.ledger import Pushed
 from watersmeet.join.steps import Partials
-from watersmeet.streams.arrival import Arrived, Gone, Sees
+from watersmeet.streams.arrival import Gone, Sees
 from watersmeet.streams.window import Window
 
 Prepare = Callable[
@@ -49,15 +50,6 @@ class Lot:
     partials: Partials | None
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """One stream's share of a push, without the late rows."""
-
-    batch: pa.RecordBatch
-    first: int
-    arrived: Arrived
-
-
 class MultiCutter:
     """Cuts pushes into loads of ``granularity`` rows, and numbers them."""
 
@@ -68,7 +60,7 @@ class MultiCutter:
     def cut(
         self,
         prepare: Prepare,
-        shares: Mapping[int, Accepted],
+        shares: Mapping[int, Pushed],
         streams: np.ndarray | None,
         counts: Sequence[int],
         gone: Sequence[Gone],
@@ -92,7 +84,7 @@ class MultiCutter:
             self._number += 1
         return loads
 
-    def _cuts(self, shares: Mapping[int, Accepted], streams: np.ndarray | None) -> list[dict[int, int]]:
+    def _cuts(self, shares: Mapping[int, Pushed], streams: np.ndarray | None) -> list[dict[int, int]]:
         """By load: the rows of each stream."""
         size = self.granularity
         if streams is not None:
@@ -105,7 +97,16 @@ class MultiCutter:
         ]
 
 
-def _part(prepare: Prepare, k: int, share: Accepted, start: int, stop: int) -> MultiPart:
+def _part(prepare: Prepare, k: int, share: Pushed, start: int, stop: int) -> MultiPart:
     times = None if share.arrived.times is None else share.arrived.times[start:stop]
     block = prepare(k, share.batch.slice(start, stop - start), share.first + start, times)
     return MultiPart(k, block, share.arrived.part(start, stop))
+
+
+def without_late(order: np.ndarray, pushed: Sequence[Pushed | None]) -> np.ndarray:
+    """The interleaving of the rows that were accepted."""
+    kept = np.ones(order.size, np.bool_)
+    for k, mine in enumerate(pushed):
+        if mine is not None and mine.arrived.late is not None:
+            kept[np.flatnonzero(order == k)[mine.arrived.late]] = False
+    return order[kept]
