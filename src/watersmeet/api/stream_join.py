@@ -120,6 +120,7 @@ class StreamJoin:
         flow_options = {
             "cores": cores, "order": order, "precision": precision, "granularity": granularity, "fanout": fanout, "queue": queue,
             "on_core_failure": on_core_failure, "target_rate": target_rate, "target_latency": target_latency, "collect": collect,
+            "stash": stash,
         }  # fmt: skip
         options = JoinOptions(
             condition=condition,
@@ -129,7 +130,6 @@ class StreamJoin:
             result=result,
             subwindow=subwindow,
             probe_order=probe_order,
-            stash=stash,
             **spelled_out(flow, flow_options),
         )
         self._set_up(named, options)
@@ -166,9 +166,9 @@ class StreamJoin:
     def _new_core(self) -> Engine:
         windows, options = list(self.windows.values()), self.options
         how, index, mode, size = options.kind, options.index, options.result, options.subwindow
-        if options.model is not None:
-            return FlowCore(self.streams, windows, how, index, mode, options.model, size)
         orders = checked_orders(options.probe_order, self.streams)
+        if options.model is not None:
+            return FlowCore(self.streams, windows, how, index, mode, options.model, size, orders)
         return JoinCore(self.streams, windows, how, index, mode, options.cores, size, orders, options.stash)
 
     # ---- streams in ---------------------------------------------------------------------------------------------

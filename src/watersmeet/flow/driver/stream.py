@@ -94,7 +94,7 @@ def _network(core: "FlowCore") -> Any:
 
 def _block(core: "FlowCore", message: Any) -> Outcome:
     with core.lock:
-        gathered = Gathered()
+        gathered = Gathered(core.no_matches())
         if not isinstance(message, Mark):
             gathered.add(core.streams, message)
         outcome = core.outcome(gathered, {})

@@ -24,7 +24,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from watersmeet.flow.models.base import Sending
 from watersmeet.flow.models.gather import Distributor, Funnel
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
@@ -194,16 +193,10 @@ class CircularMJFlow(MultiwayFlow):
         feed = [Distributor(f"chain {k}", [chain[k]], [entries[k], *chain[k + 1 : k + 2]]) for k in range(n)]
         self.network = Network([*feed, *stages, Funnel("collection", outputs, [results])], results)
 
+    @classmethod
+    def orders(cls, streams: int, hot: int) -> dict[int, list[int]]:
+        """The others as they come on the ring."""
+        return {k: [(k + place) % streams for place in range(1, streams)] for k in range(streams)}
+
     def place(self, part: MultiPart) -> None:
         self._stages[part.stream].store(part)
-
-    def send(self, load: MultiLoad) -> Sending:
-        yield self.entry, load
-
-    def send_mark(self, mark: Mark) -> Sending:
-        yield self.entry, mark
-
-
-def ring_orders(streams: int) -> dict[int, list[int]]:
-    """The probe order of each stream: the others as they come on the ring."""
-    return {k: [(k + place) % streams for place in range(1, streams)] for k in range(streams)}

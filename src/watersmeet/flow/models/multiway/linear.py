@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from watersmeet.flow.models.base import Sending
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
 from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Stage
@@ -180,9 +179,3 @@ class LinearMJFlow(MultiwayFlow):
         for stage, link in zip(self._stages[:-1], self._notices, strict=True):
             while link.messages:
                 stage.share(link.get())
-
-    def send(self, load: MultiLoad) -> Sending:
-        yield self.entry, load
-
-    def send_mark(self, mark: Mark) -> Sending:
-        yield self.entry, mark

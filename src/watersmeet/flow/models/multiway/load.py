@@ -101,12 +101,3 @@ def _part(prepare: Prepare, k: int, share: Pushed, start: int, stop: int) -> Mul
     times = None if share.arrived.times is None else share.arrived.times[start:stop]
     block = prepare(k, share.batch.slice(start, stop - start), share.first + start, times)
     return MultiPart(k, block, share.arrived.part(start, stop))
-
-
-def without_late(order: np.ndarray, pushed: Sequence[Pushed | None]) -> np.ndarray:
-    """The interleaving of the rows that were accepted."""
-    kept = np.ones(order.size, np.bool_)
-    for k, mine in enumerate(pushed):
-        if mine is not None and mine.arrived.late is not None:
-            kept[np.flatnonzero(order == k)[mine.arrived.late]] = False
-    return order[kept]

@@ -12,7 +12,6 @@ counters*). A turn lasts for a number of rows, so that what a core keeps of the 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from watersmeet.flow.models.base import Sending
 from watersmeet.flow.models.gather import Distributor, Funnel, grow
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.load import MultiLoad, MultiPart
@@ -119,12 +118,6 @@ class ParallelMJFlow(MultiwayFlow):
     def place(self, part: MultiPart) -> None:
         for core in self._parallel:
             core.keep(part)
-
-    def send(self, load: MultiLoad) -> Sending:
-        yield self.entry, load
-
-    def send_mark(self, mark: Mark) -> Sending:
-        yield self.entry, mark
 
 
 class PrintedCore(ParallelCore):

@@ -4,24 +4,20 @@ A step is that of ``join/steps.py``: there is no second join. What a stage finds
 move of its own, so that a step with many results neither fills the memory nor holds up who waits for the stage.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
-from watersmeet.flow.models.base import Sending
+from watersmeet.flow.models.base import Flow, Sending
 from watersmeet.flow.models.message import Found, Mark
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
-from watersmeet.flow.network import Link, Network, Processor
-from watersmeet.flow.options import DEFAULT_GRANULARITY
+from watersmeet.flow.network import Link, Processor
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.access import Sizing, StepAccess
 from watersmeet.join.chain import Chain, SubWindow
 from watersmeet.join.matches import Matches
-from watersmeet.join.prepare import SLICE
 from watersmeet.join.steps import Partials, Segments, lots
 from watersmeet.streams.arrival import Gone
-from watersmeet.streams.clock import TimeAxis
 
 LOT = 1 << 16  # partial results that go on to the next stage together
 
@@ -33,21 +29,13 @@ class MultiWork:
     access: StepAccess
     sizing: Sizing
     timed: tuple[bool, ...]
-    axis: TimeAxis | None
+    full: Callable[[SubWindow], bool]  # whether a sub-window of a stream with times should get no more rows
     cores: int = 1  # that share a window, where the flow's number of cores is open
     lot: int = LOT
 
     @property
     def streams(self) -> int:
         return len(self.timed)
-
-    def long_enough(self, sub: SubWindow) -> bool:
-        """Whether a sub-window covers so much time that the next rows are better off in a new one."""
-        return (
-            self.axis is not None
-            and sub.count >= SLICE
-            and self.axis.windows_between(sub.min_time, sub.max_time) > 0.5
-        )
 
     def compared(self, partials: int, stored: int) -> None:
         """So many partial results are about to be compared with so many rows: for who measures."""
@@ -74,7 +62,7 @@ class Stage(Processor):
         """Rows of a stream that is kept here. Nobody may be looking through it."""
         k, chain, work = part.stream, self.chains[part.stream], self.work
         size = partial(work.sizing.rows, k, chain.rows)
-        chain.insert(part.block, size, partial(work.access.indexes, k), work.long_enough)
+        chain.insert(part.block, size, partial(work.access.indexes, k), work.full)
 
     def expire(self, gone: Sequence[Gone]) -> None:
         """Forget what is over. Nobody may be looking for it."""
@@ -142,23 +130,21 @@ class Stage(Processor):
         self.results.put(Mark(mark.number))
 
 
-class MultiwayFlow:
-    """A network of stages, and how to send rows into it."""
+class MultiwayFlow(Flow):
+    """A network of stages. Everything enters by one link."""
 
-    name: ClassVar[str]
-    granularity: ClassVar[int] = DEFAULT_GRANULARITY
+    entry: Link
 
-    network: Network
-    cores: list[Stage]
+    @classmethod
+    def orders(cls, streams: int, hot: int) -> dict[int, list[int]]:
+        """The probe order of each stream, where the network fixes it. ``hot``: the stream that arrives most often."""
+        return {}
 
     def place(self, part: MultiPart) -> None:
-        """Give stored rows back, before anything moves: rows that have met everything there was."""
         raise NotImplementedError
 
     def send(self, load: MultiLoad) -> Sending:
-        """What to put where for a load."""
-        raise NotImplementedError
+        yield self.entry, load
 
     def send_mark(self, mark: Mark) -> Sending:
-        """What to put where at the end of a push."""
-        raise NotImplementedError
+        yield self.entry, mark

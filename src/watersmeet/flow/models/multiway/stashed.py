@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.flow.models.base import Sending
 from watersmeet.flow.models.gather import Funnel
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
@@ -206,17 +205,11 @@ class StashedMJFlow(MultiwayFlow):
         collection = Funnel("collection", [first, second], [results])
         self.network = Network([*self.cores, collection], results)
 
+    @classmethod
+    def orders(cls, streams: int, hot: int) -> dict[int, list[int]]:
+        """The pair each other, then the hot stream; the hot one the pair."""
+        first, second = (k for k in range(streams) if k != hot)
+        return {first: [second, hot], second: [first, hot], hot: [first, second]}
+
     def place(self, part: MultiPart) -> None:
         (self._second if part.stream == self._first.hot else self._first).store(part)
-
-    def send(self, load: MultiLoad) -> Sending:
-        yield self.entry, load
-
-    def send_mark(self, mark: Mark) -> Sending:
-        yield self.entry, mark
-
-
-def stash_orders(hot: int) -> dict[int, list[int]]:
-    """The probe order of each of three streams: the pair each other, then the hot one; the hot one the pair."""
-    first, second = (k for k in range(3) if k != hot)
-    return {first: [second, hot], second: [first, hot], hot: [first, second]}
