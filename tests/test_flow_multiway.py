@@ -1,4 +1,4 @@
-"""Multiway flows give the oracle's combinations, whoever lets them move and in whatever order."""
+"""Multiway flows give the oracle's combinations, whoever lets them move and in whatever order; and do what other joins do."""
 
 import random
 
@@ -8,33 +8,48 @@ from hypothesis import strategies as st
 
 from harness import examples
 from multiway import Run, runs
-from multiway_flows import check, shapes, stepwise
+from multiway_flows import FLOWS, check, check_ahead, shape
 from schedules import Schedule, schedules
-from watersmeet.flow.runners.threads import Threads
+from watersmeet.flow.models.multiway.stage import MultiWork
 
-FLOWS = ("linear_mj", "circular_mj", "stashed_mj", "parallel_mj")
-many = runs(st.integers(3, 5))
-three = runs(st.just(3))
+seeds = st.integers(0, 2**32 - 1)
 
 
-def run_for(data: st.DataObject, flow: str) -> Run:
+def drawn(data: st.DataObject, flow: str) -> Run:
     """A stash is for pairs of three streams."""
-    return data.draw(three if flow == "stashed_mj" else many)
+    return data.draw(runs(st.just(3) if flow == "stashed_mj" else st.integers(3, 5)))
+
+
+# ---- who moves ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MultiWork, "lot", 1)
 
 
 @pytest.mark.parametrize("flow", FLOWS)
-@examples(60)
-@given(data=st.data(), schedule=schedules, seed=st.integers(0, 2**32 - 1))
+@examples(50)
+@given(data=st.data(), schedule=schedules, seed=seeds)
+@pytest.mark.usefixtures("_small_lots")
 def test_any_schedule_gives_the_oracles_combinations(
     flow: str, data: st.DataObject, schedule: Schedule, seed: int
 ) -> None:
-    rng = random.Random(seed)
-    check(run_for(data, flow), shapes(rng, flow), stepwise(schedule), ahead=rng.random() < 0.5)
+    check(drawn(data, flow), schedule, **shape(random.Random(seed), flow))
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@examples(50)
+@given(data=st.data(), schedule=schedules, seed=seeds)
+@pytest.mark.usefixtures("_small_lots")
+def test_pushes_on_their_way_at_once_give_the_same(
+    flow: str, data: st.DataObject, schedule: Schedule, seed: int
+) -> None:
+    check_ahead(drawn(data, flow), schedule, **shape(random.Random(seed), flow))
 
 
 @pytest.mark.parametrize("flow", FLOWS)
 @examples(15)
-@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+@given(data=st.data(), seed=seeds)
 def test_threads_give_the_oracles_combinations(flow: str, data: st.DataObject, seed: int) -> None:
-    rng = random.Random(seed)
-    check(run_for(data, flow), shapes(rng, flow), Threads, ahead=rng.random() < 0.5)
+    check(drawn(data, flow), None, **shape(random.Random(seed), flow))

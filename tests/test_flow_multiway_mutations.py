@@ -10,13 +10,14 @@ import pytest
 
 from multiway import Run
 from multiway_conditions import conjunction, equality
-from multiway_flows import Shape, check, stepwise
+from multiway_flows import FLOWS, check, check_ahead, shape
 from schedules import Schedule
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.circular import Channel, CircularMJFlow, CircularStage, Expected
 from watersmeet.flow.models.multiway.linear import LinearMJFlow, LinearStage, Published
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
 from watersmeet.flow.models.multiway.parallel import ParallelCore, ParallelMJFlow
+from watersmeet.flow.models.multiway.stage import MultiWork
 from watersmeet.flow.models.multiway.stashed import HotStage, StashedMJFlow, StashStage
 from watersmeet.flow.network import Message
 from watersmeet.join.chain import Probe, SubWindow
@@ -56,20 +57,19 @@ def search(flow: str) -> None:
     for seed in range(TRIALS):
         rng = random.Random(seed)
         drawn = tuple(rng.randrange(12) for _ in range(rng.choice([0, 0, 200])))
-        shape = Shape(
-            flow,
-            cores=rng.randint(2, 3),
-            granularity=rng.randint(1, 3),
-            queue=rng.choice([1, 2, 8, 20]),
-            lot=rng.choice([1, 1, 50]),
-            dealt=rng.randrange(3),
-            stash=rng.choice([None, 2, 50]) if flow == "stashed_mj" else None,
-        )
+        options = shape(rng, flow)
+        if flow == "parallel_mj":
+            options["cores"] = rng.randint(2, 3)
         run = crowd(rng, 3 if flow == "stashed_mj" else rng.choice([3, 3, 4]))
-        check(run, shape, stepwise(Schedule(drawn, seed)), ahead=rng.random() < 0.7)
+        (check_ahead if rng.random() < 0.7 else check)(run, Schedule(drawn, seed), **options)
 
 
-@pytest.mark.parametrize("flow", ["linear_mj", "circular_mj", "stashed_mj", "parallel_mj"])
+@pytest.fixture(autouse=True)
+def _small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MultiWork, "lot", 1)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
 def test_the_search_finds_nothing_while_all_rules_are_kept(flow: str) -> None:
     search(flow)
 

@@ -401,6 +401,8 @@ class FlowCore:
             ledger.expire(k, gone[k])
             if meetings is not None:
                 meetings.sights[k].drop_before(ledger.chains[k].first)
+        if len(self.streams) > 2 and self.planning.access is not None:
+            self.planning.learnt.due(self.planning.access.seen())  # for the next plan, whenever it is made
         if self.tuner is not None:
             self.tuner.learn(pending.rows, time.perf_counter() - pending.started)
         self.changed.notify_all()

@@ -4,7 +4,7 @@ Two streams (``PairLoading``): a load carries the ends of what its rows look for
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from watersmeet.flow.driver.pending import Pending
 from watersmeet.flow.models.base import Flow
 from watersmeet.flow.models.load import Bounded, Cutter, Load
 from watersmeet.flow.models.multiway.load import MultiCutter, MultiLoad, MultiPart
-from watersmeet.flow.models.multiway.stage import MultiWork
+from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork
 from watersmeet.flow.models.work import Work
 from watersmeet.flow.options import FlowModel
 from watersmeet.flow.order import Order
@@ -150,6 +150,9 @@ class StepLoading:
     ) -> None:
         self.options, self.kind, self._orders = options, MULTIWAY[options.name], orders
         self.cutter = MultiCutter(options.granularity or self.kind.granularity, windows)
+        # Who measures puts others here.
+        self.make_work: Callable[..., MultiWork] = MultiWork
+        self.make_flow: Callable[[MultiWork, FlowModel, int], MultiwayFlow] = make_multiway_flow
 
     def plan(self, planning: Planning, shares: dict[str, float]) -> bool:
         """The network has a part in the plan: stages, and who is hot. So another plan is another network."""
@@ -163,8 +166,8 @@ class StepLoading:
         access, arrivals = _steps(planning), ledger.arrivals
         access.forget(arrivals.counts)  # a stash belongs to its network
         sizing = Sizing(ledger.windows, planning.habits, planning.size)
-        work = MultiWork(access, sizing, arrivals.timed, ledger.long_enough, cores)
-        flow = make_multiway_flow(work, self.options, busiest(arrivals.counts))
+        work = self.make_work(access, sizing, arrivals.timed, ledger.long_enough, cores)
+        flow = self.make_flow(work, self.options, busiest(arrivals.counts))
         for k, chain in enumerate(ledger.chains):
             for sub in chain.subwindows:
                 for start in range(0, sub.count, self.cutter.granularity):

@@ -7,6 +7,7 @@ move of its own, so that a step with many results neither fills the memory nor h
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from watersmeet.flow.models.base import Flow, Sending
 from watersmeet.flow.models.message import Found, Mark
@@ -31,7 +32,7 @@ class MultiWork:
     timed: tuple[bool, ...]
     full: Callable[[SubWindow], bool]  # whether a sub-window of a stream with times should get no more rows
     cores: int = 1  # that share a window, where the flow's number of cores is open
-    lot: int = LOT
+    lot: ClassVar[int] = LOT
 
     @property
     def streams(self) -> int:
