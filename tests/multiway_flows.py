@@ -4,8 +4,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from hypothesis import strategies as st
+
 import watersmeet as wm
-from multiway import Run, combinations, expected, late_ids, make, push, same
+from multiway import Run, combinations, expected, late_ids, make, push, runs, same
 from oracle import Combination
 from schedules import Schedule, step_by_step
 from watersmeet.flow.driver.driver import FlowCore
@@ -22,6 +24,11 @@ def shape(rng: random.Random, flow: str) -> dict[str, Any]:
     if flow == "stashed_mj":
         options["stash"] = rng.choice([None, "auto", 1, 3, 20])
     return options
+
+
+def drawn(data: st.DataObject, flow: str) -> Run:
+    """A run for a flow: a stash is for pairs of three streams."""
+    return data.draw(runs(st.just(3) if flow == "stashed_mj" else st.integers(3, 5)))
 
 
 def made(run: Run, schedule: Schedule | None, **options: Any) -> wm.StreamJoin:

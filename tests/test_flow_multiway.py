@@ -7,17 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import examples
-from multiway import Run, runs
-from multiway_flows import FLOWS, check, check_ahead, shape
+from multiway_flows import FLOWS, check, check_ahead, drawn, shape
 from schedules import Schedule, schedules
 from watersmeet.flow.models.multiway.stage import MultiWork
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-def drawn(data: st.DataObject, flow: str) -> Run:
-    """A stash is for pairs of three streams."""
-    return data.draw(runs(st.just(3) if flow == "stashed_mj" else st.integers(3, 5)))
 
 
 # ---- who moves ----------------------------------------------------------------------------------------------------

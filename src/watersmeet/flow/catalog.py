@@ -17,7 +17,7 @@ from watersmeet.flow.models.pan_join import PanJoinFlow
 from watersmeet.flow.models.split_join import SplitJoinFlow
 from watersmeet.flow.models.three_step import ThreeStepFlow
 from watersmeet.flow.models.work import Work
-from watersmeet.flow.options import MODELS, FlowModel, FlowOptions, ParallelMJ, SplitJoin, StashedMJ
+from watersmeet.flow.options import MODELS, FlowModel, FlowOptions, ParallelMJ, SplitJoin
 
 FLOWS: dict[str, type[Flow]] = {
     flow.name: flow
@@ -108,12 +108,10 @@ def make_flow(work: Work, model: FlowModel) -> Flow:
 
 
 def make_multiway_flow(work: MultiWork, model: FlowModel, busiest: int) -> MultiwayFlow:
-    """The same of many streams. ``busiest``: the stream that arrives most often: it gets the stash, or is dealt out."""
+    """The same of many streams. ``busiest``: the stream that arrives most often: it is dealt out, where one is."""
     kind: Any = MULTIWAY[model.name]
     queue = _queue(model, kind)
     if isinstance(model, ParallelMJ):
         return ParallelMJFlow(work, queue, model.fanout or FANOUT, busiest)
-    if isinstance(model, StashedMJ):
-        return StashedMJFlow(work, queue, busiest)
     flow: MultiwayFlow = kind(work, queue)
     return flow

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -28,6 +28,7 @@ from watersmeet.flow.models.message import Mark
 from watersmeet.flow.options import FlowModel
 from watersmeet.flow.order import Order, Punctuations
 from watersmeet.flow.runners.threads import CLOSED
+from watersmeet.join.chain import SubWindow
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
@@ -511,13 +512,15 @@ class FlowCore:
         return leaving(self)
 
     def indexes(self, k: int) -> list[str]:
-        cores = self.running.at_work()
-        return [index.name for core in cores for sub in core.windows(k) for index in sub.indexes]
+        return [index.name for sub in self._held(k) for index in sub.indexes]
 
     def index_bytes(self, k: int) -> int:
         """Of the ledger and of all cores."""
-        held = sum(sub.nbytes for core in self.running.at_work() for sub in core.windows(k))
-        return self.ledger.chains[k].nbytes + held
+        return self.ledger.chains[k].nbytes + sum(sub.nbytes for sub in self._held(k))
+
+    def _held(self, k: int) -> Iterable[SubWindow]:
+        """The sub-windows of all cores. Some may share one."""
+        return {id(sub): sub for core in self.running.at_work() for sub in core.windows(k)}.values()
 
     def describe_flow(self) -> dict[str, Any]:
         return {

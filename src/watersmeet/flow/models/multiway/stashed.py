@@ -191,13 +191,15 @@ class HotStage(Stage):
 
 
 class StashedMJFlow(MultiwayFlow):
-    """Two stages in a line. ``hot``: the stream for which pairs of the other two are kept."""
+    """Two stages in a line. The hot stream is the one that both others probe last."""
 
     name: ClassVar[str] = "stashed_mj"
     first_class: ClassVar[type[StashStage]] = StashStage
     second_class: ClassVar[type[HotStage]] = HotStage
 
-    def __init__(self, work: MultiWork, queue: int, hot: int) -> None:
+    def __init__(self, work: MultiWork, queue: int) -> None:
+        last = [steps[-1].stream for steps in work.access.plan.steps]
+        (hot,) = (k for k in range(3) if last.count(k) == 2)
         self.entry, line, releases, first, second, results = (Link(queue) for _ in range(6))
         self._first = self.first_class(work, hot, self.entry, releases, line, first)
         self._second = self.second_class(work, self._first, line, releases, second)
