@@ -19,7 +19,7 @@ import watersmeet as wm
 from harness import window
 from multiway_conditions import NAMES, VALUES, Condition, column_type, conditions
 from oracle import Combination, Event, MultiwayOutcome, Window
-from strategies import TIMES, column
+from strategies import TIMES, column, in_pushes
 
 MOST_ROWS = {2: 40, 3: 40, 4: 36, 5: 30}  # in all streams together: the oracle looks at every combination
 
@@ -48,13 +48,7 @@ class Run:
 
     def split(self, sizes: Sequence[int]) -> "Run":
         """The same rows in pushes of ``sizes``, the last of them again and again."""
-        left, pushes, turn = self.events, [], 0
-        while left:
-            size = sizes[min(turn, len(sizes) - 1)]
-            pushes.append(tuple(left[:size]))
-            left = left[size:]
-            turn += 1
-        return replace(self, pushes=tuple(pushes))
+        return replace(self, pushes=in_pushes(self.events, sizes))
 
     def columns(self, stream: str) -> list[str]:
         """The columns of a stream that the condition reads."""

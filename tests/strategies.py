@@ -35,6 +35,16 @@ TIMES = {  # unit -> types of a time column that counts it; the two streams may 
 }
 
 
+def in_pushes(events: Sequence[Event], sizes: Sequence[int]) -> tuple[tuple[Event, ...], ...]:
+    """Rows in pushes of ``sizes``, the last of them again and again."""
+    pushes, start = [], 0
+    while start < len(events):
+        size = sizes[min(len(pushes), len(sizes) - 1)]
+        pushes.append(tuple(events[start : start + size]))
+        start += size
+    return tuple(pushes)
+
+
 @dataclass(frozen=True)
 class Run:
     """One join and the rows that are pushed into it."""
@@ -57,13 +67,7 @@ class Run:
 
     def split(self, sizes: Sequence[int]) -> "Run":
         """The same rows in pushes of ``sizes``, the last of them again and again."""
-        left, pushes, turn = self.events, [], 0
-        while left:
-            size = sizes[min(turn, len(sizes) - 1)]
-            pushes.append(tuple(left[:size]))
-            left = left[size:]
-            turn += 1
-        return replace(self, pushes=tuple(pushes))
+        return replace(self, pushes=in_pushes(self.events, sizes))
 
     def schema(self, stream: str) -> pa.Schema:
         names = [name[2:] for name in self.condition.columns if name.startswith(stream)]

@@ -9,11 +9,12 @@ import pytest
 from rich.console import Console
 
 from watersmeet.bench import engine as bench
-from watersmeet.bench.cases import Case, Outcome, Plan, _engine_case, _peer_case, cases, short
+from watersmeet.bench.cases import EngineCase, Outcome, Plan, _engine_case, _peer_case, cases, short
 from watersmeet.bench.measure import Budget, Point, check, fill, isolated, percentiles, run, sort_limit
 from watersmeet.bench.memory import growth
 from watersmeet.bench.peers import DuckDB, Engine, Polars
 from watersmeet.bench.report import machine, print_report, write_json
+from watersmeet.bench.running import run_case
 from watersmeet.bench.targets import rate_text, targets
 from watersmeet.workloads.catalog import WORKLOADS, workload
 from watersmeet.workloads.feed import Feed, Push
@@ -150,14 +151,14 @@ def test_a_failed_case_is_reported_and_the_run_goes_on() -> None:
         raise ZeroDivisionError("on purpose")
 
     outcome, console = Outcome(), Console(record=True, width=120)
-    bench._run_case(Case("ours fails", fail), small_plan(), outcome, console)
-    bench._run_case(
-        Case("wrong · bi_sort", lambda p, o: [point("bi_sort", 1, verified=False)]),
+    run_case(EngineCase("ours fails", fail), small_plan(), outcome, console)
+    run_case(
+        EngineCase("wrong · bi_sort", lambda p, o: [point("bi_sort", 1, verified=False)]),
         small_plan(),
         outcome,
         console,
     )
-    bench._run_case(Case("a text", lambda p, o: "shown"), small_plan(), outcome, console)
+    run_case(EngineCase("a text", lambda p, o: "shown"), small_plan(), outcome, console)
     assert outcome.problems[0] == "ours: ours fails: ZeroDivisionError: on purpose"
     assert "differs from the recount" in outcome.problems[1]
     assert "a text: shown" in console.export_text()

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from watersmeet.bench import multiway_cases
 from watersmeet.bench.measure import Budget, Point, check, isolated, run
-from watersmeet.bench.multiway import bench_multiway, run_case
+from watersmeet.bench.multiway import bench_multiway
 from watersmeet.bench.multiway_cases import (
     THIRD_SHARES,
     MultiwayCase,
@@ -26,6 +26,7 @@ from watersmeet.bench.multiway_peers import Multiway, MultiwayDuckDB, MultiwayPo
 from watersmeet.bench.multiway_report import print_multiway, write_multiway
 from watersmeet.bench.multiway_targets import multiway_targets
 from watersmeet.bench.report import machine
+from watersmeet.bench.running import run_case
 from watersmeet.workloads.multiway import (
     MultiwayFeed,
     MultiwayWorkload,
@@ -182,9 +183,9 @@ def test_a_failed_case_is_reported_and_the_run_goes_on() -> None:
         raise ZeroDivisionError("on purpose")
 
     outcome, console = MultiwayOutcome(), Console(record=True, width=120)
-    run_case(MultiwayCase("fails", "peer", fail), small_plan(), outcome, console)
+    run_case(MultiwayCase("fails", fail, "peer"), small_plan(), outcome, console)
     wrong = point("ours", 1, one_key(3, 1e-5), verified=False)
-    run_case(MultiwayCase("wrong", "ours", lambda p, o: [wrong]), small_plan(), outcome, console)
+    run_case(MultiwayCase("wrong", lambda p, o: [wrong]), small_plan(), outcome, console)
     assert outcome.problems == [
         "peer: fails: ZeroDivisionError: on purpose",
         "ours: wrong: batch 4096: the count differs from the recount",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import watersmeet as wm
+from watersmeet.join import steps
 from watersmeet.join.access import StepAccess
 from watersmeet.join.learning import Trial
 from watersmeet.join.stash import Stash
@@ -87,6 +88,33 @@ def test_no_stash_of_any_size_changes_a_result(condition: str, size: Any) -> Non
             )  # no stash where no two streams are linked with each other and the hot one
             used += access.stash.held if isinstance(access, StepAccess) and access.stash is not None else 0
     assert used or size == "auto"
+
+
+def test_how_many_partial_results_go_on_together_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one at a time, steps walk on while the stash and the segments before them are still being read."""
+    random, windows = np.random.default_rng(5), {name: wm.Rows(20) for name in "abcd"}
+    pushes = [batches(random, "abcd", at, "c") for at in range(30)]
+    found = []
+    for together in (1 << 18, 1):
+        monkeypatch.setattr(steps, "TOGETHER", together)
+        join = wm.StreamJoin(CONDITIONS["four"], windows=windows, stash=50, subwindow=3)
+        found.append([listed(join.push(rows)) for rows in pushes])
+        assert stash_of(join).held
+    assert found[0] == found[1]
+    assert any(found[0])
+
+
+def test_what_the_steps_behind_a_stash_have_seen_does_not_pile_up() -> None:
+    random, windows = np.random.default_rng(5), {name: wm.Rows(20) for name in "abcd"}
+    join = wm.StreamJoin(CONDITIONS["four"], windows=windows, stash=50)
+    notes = []
+    for at in range(60):
+        join.push(batches(random, "abcd", at, "c"))
+        access = join._core.planning.access
+        assert isinstance(access, StepAccess)
+        assert access.by_stash is not None
+        notes.append(len(access.by_stash.seen))
+    assert not any(notes[30:])  # before, it may be the samples that decide whether to plan again
 
 
 def test_auto_tries_both_ways_and_keeps_the_cheaper() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.bench.measure import Budget, Point, check, fill, percentiles, run, sort_limit
-from watersmeet.bench.peers import DuckDB, Engine, Joiner, Polars
+from watersmeet.bench.measure import Budget, Case, Point, fill, sort_limit, timed_point
+from watersmeet.bench.peers import DuckDB, Engine, Polars
 from watersmeet.workloads.catalog import SPLITJOIN_WINDOW, workload
 from watersmeet.workloads.feed import STREAMS, Feed
 
@@ -62,15 +62,10 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Case:
-    """One line of the run: a title, and what to do; it returns the points, or a text to show."""
-
-    title: str
-    measure: Callable[[Plan, Outcome], list[Point] | str]
+EngineCase = Case[Plan, Outcome]
 
 
-def cases(plan: Plan) -> Iterator[Case]:
+def cases(plan: Plan) -> Iterator[EngineCase]:
     """All cases over joins, in order."""
     yield from _sweep(plan, ("band-1",), plan.windows, plan.batches)
     if plan.quick:
@@ -89,7 +84,7 @@ def cases(plan: Plan) -> Iterator[Case]:
 
 def _sweep(
     plan: Plan, names: tuple[str, ...], windows: tuple[int, ...], batches: tuple[int, ...]
-) -> Iterator[Case]:
+) -> Iterator[EngineCase]:
     for name in names:
         for window in windows:
             for index in EQUALITY_INDEXES if workload(name, window).equality else BAND_INDEXES:
@@ -97,20 +92,20 @@ def _sweep(
                     yield _engine_case("sweep", name, window, index, batches)
 
 
-def _large(plan: Plan) -> Iterator[Case]:
+def _large(plan: Plan) -> Iterator[EngineCase]:
     """The quick run's only look at a window of 8M: what the 1000x over the scan is measured on."""
     for index in ("bi_sort", "scan"):
         yield _engine_case("sweep", "band-1", 1 << 23, index, (32_768,))
 
 
-def _two_dimensional(plan: Plan) -> Iterator[Case]:
+def _two_dimensional(plan: Plan) -> Iterator[EngineCase]:
     batches = (32_768,) if plan.quick else plan.batches[1:]
     indexes = ("grid", "auto") if plan.quick else ("grid", "auto", "bi_sort", "rap_table", "wib_tree", "scan")
     for index in indexes:
         yield _engine_case("two-dimensional", "splitjoin", SPLITJOIN_WINDOW, index, batches)
 
 
-def _ranges(plan: Plan) -> Iterator[Case]:
+def _ranges(plan: Plan) -> Iterator[EngineCase]:
     for result in ("ranges", "count", "pairs"):
         # A thousand pairs a row would be a gigabyte a push: pairs are shown up to selectivity 64.
         for selectivity in (1, 64) if result == "pairs" else (1, 64, 1000):
@@ -119,7 +114,7 @@ def _ranges(plan: Plan) -> Iterator[Case]:
 
 def _engine_case(
     group: str, name: str, window: int, index: str, batches: tuple[int, ...], result: str = "pairs"
-) -> Case:
+) -> EngineCase:
     def measure(plan: Plan, outcome: Outcome) -> list[Point]:
         work = workload(name, window)
         feed, engine = Feed(work), Engine(work, index, plan.cores, result)
@@ -131,7 +126,7 @@ def _engine_case(
             rows = batch if limit is None else min(batch, limit)
             note = "" if limit is None else f"timed with {rows} rows of s a push against a full r"
             if rows not in points:
-                points[rows], _ = _point(group, engine, feed, rows, plan.budget, streams, result)
+                points[rows], _ = timed_point(group, engine, feed, rows, plan.budget, streams, result)
             outcome.points.append(replace(points[rows], batch=batch, note=note))
             if (group, name, window, index) == ("sweep", "band-1", 1 << 20, "auto") and batch > 1:
                 # Right beside the rate that it is the limit of: the load of a machine changes within minutes.
@@ -153,7 +148,7 @@ def _most_probes(name: str, index: str, window: int) -> int | None:
     return None
 
 
-def _latency(plan: Plan) -> Iterator[Case]:
+def _latency(plan: Plan) -> Iterator[EngineCase]:
     for index in ("auto", "bi_sort") if plan.quick else ("auto", "bi_sort", "rap_table", "wib_tree"):
 
         def measure(plan: Plan, outcome: Outcome, index: str = index) -> list[Point]:
@@ -161,14 +156,14 @@ def _latency(plan: Plan) -> Iterator[Case]:
             feed, engine = Feed(work), Engine(work, index, plan.cores)
             fill(engine, feed)
             budget = Budget(plan.latency_seconds, plan.latency_seconds / 2, 2000)
-            point, outcome.latencies[index] = _point("latency", engine, feed, 1, budget)
+            point, outcome.latencies[index] = timed_point("latency", engine, feed, 1, budget)
             outcome.points.append(point)
             return [point]
 
         yield Case(f"one row a push · {index} · window 1M", measure)
 
 
-def _peers(plan: Plan) -> Iterator[Case]:
+def _peers(plan: Plan) -> Iterator[EngineCase]:
     for window in plan.windows:
         large = window > 1 << 20  # a single row would take a peer seconds there
         batches = (32_768,) if plan.quick else plan.batches[2:] if large else plan.batches
@@ -182,7 +177,7 @@ def _peers(plan: Plan) -> Iterator[Case]:
         yield _peer_case("splitjoin", SPLITJOIN_WINDOW, peer, (1024,))
 
 
-def _peer_case(name: str, window: int, peer: str, batches: tuple[int, ...]) -> Case:
+def _peer_case(name: str, window: int, peer: str, batches: tuple[int, ...]) -> EngineCase:
     def measure(plan: Plan, outcome: Outcome) -> list[Point]:
         work = workload(name, window)
         feed = Feed(work)
@@ -192,38 +187,10 @@ def _peer_case(name: str, window: int, peer: str, batches: tuple[int, ...]) -> C
         joiner.fill({stream: feed.held(stream) for stream in STREAMS})
         group = "two-dimensional" if name == "splitjoin" else "peers"
         for batch in batches:
-            outcome.points.append(_point(group, joiner, feed, batch, plan.peer_budget)[0])
+            outcome.points.append(timed_point(group, joiner, feed, batch, plan.peer_budget)[0])
         return outcome.points[-len(batches) :]
 
-    return Case(f"{workload(name, window).title} · {peer} · window {short(window)}", measure)
-
-
-def _point(
-    group: str,
-    joiner: Joiner,
-    feed: Feed,
-    batch: int,
-    budget: Budget,
-    streams: tuple[str, ...] = STREAMS,
-    result: str = "pairs",
-) -> tuple[Point, np.ndarray]:
-    """Time and check one point; also the nanoseconds of each push."""
-    timing = run(joiner, feed, batch, budget, streams)
-    point = Point(
-        group=group,
-        workload=feed.work.name,
-        joiner=joiner.name,
-        window=feed.work.window,
-        batch=batch,
-        result=result,
-        rows=timing.rows,
-        seconds=timing.seconds,
-        pushes=len(timing.latencies),
-        results=timing.results,
-        verified=check(joiner, feed, batch, streams),
-        latency=percentiles(timing.latencies),
-    )
-    return point, timing.latencies
+    return Case(f"{workload(name, window).title} · {peer} · window {short(window)}", measure, "peer")
 
 
 def _bytes_over_least(engine: Engine) -> float:

@@ -1,8 +1,7 @@
 """``watersmeet bench engine``: every case with live progress, then tables, targets, JSON and plots.
 
-What stays true: one run measures ours, the peers and the limit on the same machine at the same load; a case
-that fails is reported and the run goes on; the exit is unclean iff one of our own counts was wrong or one
-of our own cases failed.
+What stays true: one run measures ours, the peers and the limit on the same machine at the same load; the exit
+is unclean iff one of our own counts was wrong or one of our own cases failed.
 """
 
 import tempfile
@@ -10,16 +9,15 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from watersmeet.bench.cases import PEERS, Case, Outcome, Plan, cases, short
-from watersmeet.bench.measure import Point, isolated
+from watersmeet.bench.cases import EngineCase, Outcome, Plan, cases
+from watersmeet.bench.measure import Case, Point, isolated
 from watersmeet.bench.memory import growth
-from watersmeet.bench.report import machine, print_report, write_json
-from watersmeet.bench.targets import rate_text
-from watersmeet.looks import wide_console
+from watersmeet.bench.plots import write_plots
+from watersmeet.bench.report import print_report, write_json
+from watersmeet.bench.running import Report, Run, ours_ran, run_case
 
+REPORT = Report(print_report, write_json, write_plots)
 INDEXES = ("bi_sort", "rap_table", "wib_tree", "hash", "grid", "scan", "auto")
 
 
@@ -32,71 +30,14 @@ def bench_engine(
     console: Console | None = None,
 ) -> bool:
     """Measure everything; True iff all of our own cases ran and every recount agreed."""
-    console = console or wide_console()
-    plan, outcome, begin = Plan.of(quick, cores), Outcome(), time.perf_counter()
-    about = machine(cores)
-    console.print(
-        f"[bold]watersmeet bench engine[/] {'--quick' if quick else ''} on {escape(about['cpu'])}, {cores} cores"
+    plan, outcome = Plan.of(quick, cores), Outcome()
+    Run("engine", quick, cores, json, plots, console).measure(
+        outcome,
+        [[*OTHERS, *cases(plan)]],
+        lambda case, shown: run_case(case, plan, outcome, shown),
+        REPORT,
     )
-    work = [*_others(plan), *cases(plan)]
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(work))
-        for case in work:
-            progress.update(task, description=case.title[:60])
-            _run_case(case, plan, outcome, progress.console)
-            progress.advance(task)
-    about["seconds"] = round(time.perf_counter() - begin, 1)
-    print_report(outcome, about, console)
-    if json is not None:
-        write_json(outcome, about, json)
-        console.print(f"all figures: {json}", markup=False, highlight=False, soft_wrap=True)
-    if plots is not None:
-        from watersmeet.bench.plots import write_plots
-
-        files = ", ".join(str(path) for path in write_plots(outcome, plots))
-        console.print(f"plots: {files}", markup=False, highlight=False, soft_wrap=True)
-    return not any(problem.startswith("ours") for problem in outcome.problems)
-
-
-def _run_case(case: Case, plan: Plan, outcome: Outcome, console: Console) -> None:
-    whose = "peer" if any(peer in case.title for peer in (*PEERS, "Pathway")) else "ours"
-    try:
-        found = case.measure(plan, outcome)
-    except Exception as error:  # a failed case must not lose the others' results
-        outcome.problems.append(f"{whose}: {case.title}: {type(error).__name__}: {error}")
-        console.print(
-            f"{case.title}: {type(error).__name__}: {error}", style="red", markup=False, highlight=False
-        )
-        return
-    if isinstance(found, str):
-        console.print(f"{case.title}: {found}", markup=False, highlight=False)
-        return
-    wrong = [point for point in found if point.verified is False]
-    for point in wrong:
-        outcome.problems.append(
-            f"{whose}: {case.title}: batch {point.batch}: the count differs from the recount"
-        )
-    shown = "  ".join(_shown(point) for point in found)
-    console.print(f"{case.title}: {shown}", highlight=False, soft_wrap=True, style="red" if wrong else None)
-
-
-def _shown(point: Point) -> str:
-    mark = " WRONG COUNT" if point.verified is False else ""
-    return f"[dim]{short(point.batch)}:[/] [bold]{rate_text(point.rate)}[/]/s{mark}"
-
-
-def _others(plan: Plan) -> list[Case]:
-    return [
-        Case("first call: compilation, then from the cache", _start),
-        Case("memory over 100 window lengths", _memory),
-        Case("band, selectivity 1 · Pathway interval_join", _pathway),
-    ]
+    return ours_ran(outcome)
 
 
 def _start(plan: Plan, outcome: Outcome) -> str:
@@ -148,3 +89,10 @@ def _pathway(plan: Plan, outcome: Outcome) -> list[Point]:
     ]
     outcome.points.extend(points)
     return points
+
+
+OTHERS: tuple[EngineCase, ...] = (
+    Case("first call: compilation, then from the cache", _start),
+    Case("memory over 100 window lengths", _memory),
+    Case("band, selectivity 1 · Pathway interval_join", _pathway, "peer"),
+)

@@ -5,20 +5,20 @@ failed or a recount did not agree.
 """
 
 import json as json_text
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from watersmeet.bench.flow_cases import FlowCase, FlowOutcome, FlowPlan, calibration, flow_cases, simulations
+from watersmeet.bench.flow_plots import write_flow_plots
 from watersmeet.bench.flow_report import print_flows, write_flows
 from watersmeet.bench.measure import isolated
-from watersmeet.bench.report import machine
+from watersmeet.bench.running import Report, Run
 from watersmeet.bench.targets import rate_text
-from watersmeet.looks import wide_console
+
+REPORT = Report(print_flows, write_flows, write_flow_plots)
 
 
 def bench_flows(
@@ -31,40 +31,15 @@ def bench_flows(
     plan: FlowPlan | None = None,
 ) -> bool:
     """Measure everything; True iff all cases ran and every recount agreed."""
-    console = console or wide_console()
-    plan = plan or FlowPlan.of(quick, cores)
-    outcome, begin, about = FlowOutcome(), time.perf_counter(), machine(cores)
-    console.print(
-        f"[bold]watersmeet bench flows[/] {'--quick' if quick else ''} on {escape(about['cpu'])}, {cores} cores"
+    wanted, outcome = plan or FlowPlan.of(quick, cores), FlowOutcome()
+
+    def stages() -> Iterator[list[FlowCase]]:
+        yield [calibration()]  # simulations start from what it gives
+        yield [*flow_cases(wanted), *simulations(wanted, outcome)]
+
+    Run("flows", quick, cores, json, plots, console).measure(
+        outcome, stages(), lambda case, shown: run_case(case, outcome, shown), REPORT
     )
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=1)
-
-        def run_all(cases: list[FlowCase]) -> None:
-            progress.update(task, total=(progress.tasks[0].completed + len(cases)))
-            for case in cases:
-                progress.update(task, description=case.title[:60])
-                run_case(case, outcome, progress.console)
-                progress.advance(task)
-
-        run_all([calibration()])
-        run_all([*flow_cases(plan), *simulations(plan, outcome)])
-    about["seconds"] = round(time.perf_counter() - begin, 1)
-    print_flows(outcome, about, console)
-    if json is not None:
-        write_flows(outcome, about, json)
-        console.print(f"all figures: {json}", markup=False, highlight=False, soft_wrap=True)
-    if plots is not None:
-        from watersmeet.bench.flow_plots import write_flow_plots
-
-        files = ", ".join(str(path) for path in write_flow_plots(outcome, plots))
-        console.print(f"plots: {files}", markup=False, highlight=False, soft_wrap=True)
     return not outcome.problems
 
 

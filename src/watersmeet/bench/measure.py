@@ -10,9 +10,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,8 +25,21 @@ MOST_PUSHES_AHEAD = 8192
 CHECKED_ROWS = 8  # one row alone would seldom tell a wrong count
 
 
+class Work(Protocol):
+    """What is joined."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def window(self) -> int: ...
+
+
 class Feeding(Protocol):
     """What hands out pushes and knows how many results the newest one has: ``Feed``, ``MultiwayFeed``."""
+
+    @property
+    def work(self) -> Work: ...
 
     def pushes(self, batch: int, count: int, streams: tuple[str, ...] = ...) -> list[Push]:
         """The next ``count`` pushes."""
@@ -66,6 +79,19 @@ class Point:
     def rate(self) -> float:
         """Rows a second, both streams together."""
         return self.rows / self.seconds if self.seconds else 0.0
+
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Case(Generic[P, R]):
+    """One line of a run, of a plan P: it adds to what was measured, R, and returns the points, or a text to show."""
+
+    title: str
+    measure: Callable[[P, R], list[Point] | str]
+    whose: str = "ours"  # or "peer"
 
 
 @dataclass(frozen=True)
@@ -118,6 +144,34 @@ def _agrees(joiner: Joiner, feed: Feeding, batch: int, streams: tuple[str, ...])
     for push in _pushes(feed, batch, 1, streams):
         found = joiner.push(push)
     return found == feed.expected(push)
+
+
+def timed_point(
+    group: str,
+    joiner: Joiner,
+    feed: Feeding,
+    batch: int,
+    budget: Budget,
+    streams: tuple[str, ...] = STREAMS,
+    result: str = "pairs",
+) -> tuple[Point, np.ndarray]:
+    """Time and check one point; also the nanoseconds of each push."""
+    timing = run(joiner, feed, batch, budget, streams)
+    point = Point(
+        group=group,
+        workload=feed.work.name,
+        joiner=joiner.name,
+        window=feed.work.window,
+        batch=batch,
+        result=result,
+        rows=timing.rows,
+        seconds=timing.seconds,
+        pushes=len(timing.latencies),
+        results=timing.results,
+        verified=check(joiner, feed, batch, streams),
+        latency=percentiles(timing.latencies),
+    )
+    return point, timing.latencies
 
 
 def sort_limit(feed: Feed, batch: int, seconds: float = 0.5) -> float:

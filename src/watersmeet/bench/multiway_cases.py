@@ -6,13 +6,13 @@ smaller batches, or counts, and says so.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from watersmeet.api.stream_join import OPTIONS
 from watersmeet.bench.cases import short
-from watersmeet.bench.measure import Budget, Point, check, isolated, percentiles, run
+from watersmeet.bench.measure import Budget, Case, Point, isolated, timed_point
 from watersmeet.bench.multiway_peers import PEERS, Multiway, MultiwayJoiner, TwoWayChain
 from watersmeet.workloads.multiway import (
     PROBABILITIES,
@@ -56,7 +56,7 @@ class MultiwayPlan:
 
     @classmethod
     def of(cls, quick: bool, cores: int) -> "MultiwayPlan":
-        """The quick plan (about three minutes) or the full one (about fifteen)."""
+        """The quick plan (a minute or two, as measured) or the full one (about ten, as estimated from its budgets)."""
         if quick:
             return cls(
                 True, cores, WINDOW, (1024, 4096), (3, 6), (2, 3, 6, 10), 1 << 10, PROBABILITIES, (1e-5,),
@@ -81,13 +81,7 @@ class MultiwayOutcome:
     problems: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class MultiwayCase:
-    """One line of the run; it returns the points, or a text to show."""
-
-    title: str
-    whose: str  # "ours" or "peer"
-    measure: Callable[[MultiwayPlan, MultiwayOutcome], list[Point] | str]
+MultiwayCase = Case[MultiwayPlan, MultiwayOutcome]
 
 
 def multiway_cases(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
@@ -118,7 +112,7 @@ def _ours(group: str, work: MultiwayWorkload, result: str | None = None, **optio
         return _measured(group, joiner, work, batches, plan, outcome, result)
 
     counted = "" if result == "pairs" else f", {result}"
-    return MultiwayCase(f"{work.title}{counted}{shown} · ours", "ours", measure)
+    return MultiwayCase(f"{work.title}{counted}{shown} · ours", measure)
 
 
 def _stash(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
@@ -138,7 +132,7 @@ def _left_out(title: str, why: str) -> MultiwayCase:
         outcome.skipped.append(f"{title}: {why}")
         return f"left out: {why}"
 
-    return MultiwayCase(title, "ours", measure)
+    return MultiwayCase(title, measure)
 
 
 def _streams(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
@@ -157,7 +151,7 @@ def _steps_case(work: MultiwayWorkload, batch: int, result: str) -> MultiwayCase
         return _measured("streams", joiner, work, (batch,), plan, outcome, result)
 
     counted = "" if result == "pairs" else f", {result}"
-    return MultiwayCase(f"{work.title}{counted} · ours", "ours", measure)
+    return MultiwayCase(f"{work.title}{counted} · ours", measure)
 
 
 def _chain_case(group: str, work: MultiwayWorkload, batches: Sequence[int]) -> MultiwayCase:
@@ -171,7 +165,7 @@ def _chain_case(group: str, work: MultiwayWorkload, batches: Sequence[int]) -> M
             found += points
         return found
 
-    return MultiwayCase(f"{work.title} · two-way chain", "ours", measure)
+    return MultiwayCase(f"{work.title} · two-way chain", measure)
 
 
 def _peers(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
@@ -186,14 +180,14 @@ def _peers(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
     yield _ours("wide", wide)
     for peer in PEERS:
         yield _peer_case(wide, peer, batches)
-    yield MultiwayCase("3-way, one key, match probability 1e-05 · Pathway", "peer", _pathway)
+    yield MultiwayCase("3-way, one key, match probability 1e-05 · Pathway", _pathway, "peer")
 
 
 def _peer_case(work: MultiwayWorkload, peer: str, batches: Sequence[int]) -> MultiwayCase:
     def measure(plan: MultiwayPlan, outcome: MultiwayOutcome) -> list[Point] | str:
         return _measured("peers", PEERS[peer](work, plan.cores), work, batches, plan, outcome, "pairs")
 
-    return MultiwayCase(f"{work.title}, window {short(work.window)} · {peer}", "peer", measure)
+    return MultiwayCase(f"{work.title}, window {short(work.window)} · {peer}", measure, "peer")
 
 
 def _measured(
@@ -225,7 +219,7 @@ def _measured(
         if group != "peers" and points and _seconds(points[-1], batch) > plan.push_seconds:
             outcome.skipped.append(f"{work.title}, {joiner.name}: batch {batch} would take too long a push")
             continue
-        points.append(_point(group, joiner, feed, batch, budget, result))
+        points.append(timed_point(group, joiner, feed, batch, budget, work.streams, result)[0])
     outcome.points += points
     return points
 
@@ -233,26 +227,6 @@ def _measured(
 def _seconds(point: Point, batch: int) -> float:
     """How long a push of ``batch`` rows a stream would take, from a point with another batch."""
     return point.seconds / point.pushes * batch / point.batch
-
-
-def _point(
-    group: str, joiner: MultiwayJoiner, feed: MultiwayFeed, batch: int, budget: Budget, result: str
-) -> Point:
-    timing = run(joiner, feed, batch, budget, feed.work.streams)
-    return Point(
-        group=group,
-        workload=feed.work.name,
-        joiner=joiner.name,
-        window=feed.work.window,
-        batch=batch,
-        result=result,
-        rows=timing.rows,
-        seconds=timing.seconds,
-        pushes=len(timing.latencies),
-        results=timing.results,
-        verified=check(joiner, feed, batch, feed.work.streams),
-        latency=percentiles(timing.latencies),
-    )
 
 
 def fill(joiner: MultiwayJoiner, feed: MultiwayFeed, batch: int, seconds: float) -> None:

@@ -70,9 +70,7 @@ def bench_flows(
 
 @bench.command("multiway")
 def bench_multiway(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="About three minutes instead of about fifteen.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A minute or two instead of about ten.")] = False,
     json: Json = None,
     plots: Plots = None,
     cores: Annotated[int, typer.Option(min=1, help="Threads of ours and of the peers.")] = CORES,

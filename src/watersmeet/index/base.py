@@ -98,6 +98,9 @@ class Index(ABC):
     """One structure over one sub-window. Probing keeps no state in ``self``: several threads probe at once."""
 
     name: ClassVar[str]
+    filled = 0  # rows of the sub-window that were offered to it: where several joins share it, the first one inserts
+    shared = False  # whether others may see what one join no longer can
+    sealed = False
 
     @abstractmethod
     def __init__(self, capacity: int) -> None:

@@ -3,8 +3,8 @@
 Made anew with the plan: ``PairAccess`` for two streams, ``StepAccess`` for more. Read by many threads, changed by none.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -60,8 +60,11 @@ class Access(Protocol):
     def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
         """Rows of stream k, ready to be stored and to probe."""
 
-    def indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
-        """For a sub-window of stream k of so many rows, after another."""
+    def identities(self, k: int) -> Sequence[Hashable]:
+        """Of the indexes that a sub-window of stream k has, in order: joins with an equal one can use the same index."""
+
+    def index(self, k: int, place: int, capacity: int, predecessor: Index | None) -> Index:
+        """The index at this place, for a sub-window of stream k of so many rows, after another."""
 
     def probes(self, k: int, part: Part, segments: Segments, cores: int, matches: Matches) -> list[Task]:
         """The tasks that look for partners of stream k's rows."""
@@ -100,11 +103,11 @@ class PairAccess:
         """The kind of index for a sub-window of so many rows."""
         return choose(self.plan.kinds, self.habits[stream], capacity)
 
-    def index(self, stream: int, capacity: int, predecessor: Index | None) -> Index:
-        return make_index(self.kind(stream, capacity), capacity, predecessor)
+    def identities(self, k: int) -> Sequence[Hashable]:
+        return (self.plan.identity_of(self.streams[k]),)
 
-    def indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
-        return (self.index(k, capacity, None if previous is None else previous.index),)
+    def index(self, k: int, place: int, capacity: int, predecessor: Index | None) -> Index:
+        return make_index(self.kind(k, capacity), capacity, predecessor)
 
     def probes(self, k: int, part: Part, segments: Segments, cores: int, matches: Matches) -> list[Task]:
         block, sees = part
@@ -156,12 +159,12 @@ class StepAccess:
     def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
         return prepare_for_steps(self.plan, k, batch, first, times)
 
-    def indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
-        before = [None] * len(self.plan.arrangements[k]) if previous is None else previous.indexes
-        return [
-            make_index(choose(arrangement.kinds, self.habits[k], capacity), capacity, predecessor)
-            for arrangement, predecessor in zip(self.plan.arrangements[k], before, strict=True)
-        ]
+    def identities(self, k: int) -> Sequence[Hashable]:
+        return self.plan.identities_of(k)
+
+    def index(self, k: int, place: int, capacity: int, predecessor: Index | None) -> Index:
+        kinds = self.plan.arrangements[k][place].kinds
+        return make_index(choose(kinds, self.habits[k], capacity), capacity, predecessor)
 
     def probes(self, k: int, part: Part, segments: Segments, cores: int, matches: Matches) -> list[Task]:
         block, sees = part
@@ -177,22 +180,11 @@ class StepAccess:
         walks = [(walk, sees)]
         if self.stash is not None and self.by_stash is not None and k == self.stash.plan.hot:
             self.stash.expect(float(rows))
-            walks = [(self.by_stash, sees), *((walk, rest) for rest in self.recomputed(self.stash, sees))]
+            lost = not_in(self.stash, sees)
+            walks = [(self.by_stash, sees)] if lost is None else [(self.by_stash, sees), (walk, lost)]
         return [
             partial(way.start, block, seen, cut, segments, matches) for way, seen in walks for cut in cuts
         ]
-
-    def recomputed(self, stash: Stash, sees: Sees) -> list[Sees]:
-        """What hot rows must look for in the plain way: rows of the first stream for which the stash is not complete."""
-        first = stash.plan.pair[0]
-        seen = sees[first]
-        assert seen is not None
-        if stash.complete_from <= least(seen.arrival_lo):
-            return []
-        lost = replace(seen, arrival_hi=np.minimum(seen.arrival_hi, stash.complete_from))
-        if not isinstance(seen.arrival_hi, np.ndarray):
-            lost.arrival_hi = min(seen.arrival_hi, stash.complete_from)
-        return [tuple(lost if j == first else validity for j, validity in enumerate(sees))]
 
     def rounds(self) -> Sequence[Sequence[int]]:
         streams = range(len(self.walks))
@@ -226,7 +218,28 @@ class StepAccess:
             made, walk.seen[:] = walk.seen[:], []
             for place, rows, more in made:
                 found.append((steps[place].edge, rows, more))
+        if (
+            self.by_stash is not None
+        ):  # not learnt: other steps behind it would make it another stash, an empty one
+            self.by_stash.seen.clear()
         return found
+
+
+def indexes(access: Access, k: int, capacity: int, previous: SubWindow | None) -> list[Index]:
+    """All that a sub-window of stream k has, after another sub-window."""
+    places = range(len(access.identities(k)))
+    before = [None for _ in places] if previous is None else previous.indexes
+    return [access.index(k, place, capacity, before[place]) for place in places]
+
+
+def not_in(stash: Stash, sees: Sees) -> Sees | None:
+    """What hot rows must look for in the plain way, if anything: rows of the first stream for which the stash is not complete."""
+    first = stash.plan.pair[0]
+    seen = sees[first]
+    assert seen is not None
+    if stash.complete_from <= least(seen.arrival_lo):
+        return None
+    return (*sees[:first], seen.before(stash.complete_from), *sees[first + 1 :])
 
 
 def pair_access(

@@ -31,6 +31,7 @@ class Block:
     times: np.ndarray | None
     others: tuple[Keys, ...] = ()  # of further indexes
     usable: np.ndarray | None = None  # many streams: the rows that can match at all
+    hidden: np.ndarray | None = None  # mask: rows that are there for others, and not for this join
 
 
 Part = tuple[Block, Sees]  # rows that probe, and what they may see
@@ -68,6 +69,7 @@ class SubWindow:
         "capacity",
         "codes",
         "count",
+        "hidden",
         "in_order",
         "index",
         "max_time",
@@ -92,6 +94,7 @@ class SubWindow:
         self.times = np.empty(capacity, np.int64) if timed else None
         self.min_time, self.max_time, self.in_order = TOP, BOTTOM, True
         self.trimmed = 0  # rows below this offset are no longer in the index
+        self.hidden: np.ndarray | None = None  # mask by offset: rows that this join must not see
 
     @property
     def end(self) -> int:
@@ -119,13 +122,17 @@ class SubWindow:
 
     def insert(self, block: Block) -> None:
         start, end = self.count, self.count + block.count
-        if self.index is not None and block.keys.size:
-            self.index.insert(block.keys, start)
+        if self.index is not None:
+            _offer(self.index, block.keys, start, end)
         for index, keys in zip(self.others, block.others, strict=True):
-            index.insert(keys, start)
+            _offer(index, keys, start, end)
         for stored, codes in zip(self.codes, block.codes, strict=True):
             stored[start:end] = codes
         self.count = end
+        if block.hidden is not None and self.hidden is None:
+            self.hidden = np.zeros(self.capacity, np.bool_)
+        if self.hidden is not None:
+            self.hidden[start:end] = False if block.hidden is None else block.hidden
         if self.times is not None and block.times is not None and block.count:
             self.times[start:end] = block.times
             self.in_order = (
@@ -146,7 +153,9 @@ class SubWindow:
 
     def seal(self) -> None:
         for index in self.indexes:
-            index.seal()
+            if not index.sealed:
+                index.seal()
+                index.sealed = True
         if self.count < self.capacity:
             self.codes = [codes[: self.count].copy() for codes in self.codes]
             self.times = None if self.times is None else self.times[: self.count].copy()
@@ -159,10 +168,10 @@ class SubWindow:
     def trim(self, arrival: int, share: float) -> None:
         """Take the rows below ``arrival`` out of an index that can do so, if they are at least ``share`` of it. They stay as rows.
 
-        One of several indexes is left as it is: not all may be able to.
+        One of several indexes is left as it is: not all may be able to. So is one that others look into.
         """
         first = arrival - self.base
-        if self.others:
+        if self.others or (self.index is not None and self.index.shared):
             return
         if not 0 < first < self.count or first - self.trimmed < share * (self.count - self.trimmed):
             return
@@ -190,7 +199,7 @@ class SubWindow:
 
     def _validity_filters(self, probe: Probe) -> list[Thin]:
         """What keeps the pairs whose stored row the probing row may see."""
-        filters: list[Thin] = []
+        filters: list[Thin] = [] if self.hidden is None else [_hidden_filter(self.hidden)]
         validity = probe.validity
         lo, hi = validity.arrival_lo, validity.arrival_hi
         if not (self.end <= least(hi) and self.oldest >= most(lo)):
@@ -224,6 +233,8 @@ class SubWindow:
 
     def inside(self, validity: Validity) -> bool:
         """Whether every row of the sub-window lies in the validity range of every probe."""
+        if self.hidden is not None:
+            return False
         if not (self.end <= least(validity.arrival_hi) and self.oldest >= most(validity.arrival_lo)):
             return False
         time_lo, time_hi = validity.time_lo, validity.time_hi
@@ -237,6 +248,15 @@ class SubWindow:
         index = sum(one.nbytes for one in self.indexes)
         arrays = [*self.codes, *([] if self.times is None else [self.times])]
         return index + sum(array.itemsize * self.count for array in arrays)
+
+
+def _offer(index: Index, keys: Keys, start: int, end: int) -> None:
+    """Rows [start, end) of a sub-window; nothing is done if another join that shares the index has brought them."""
+    if index.shared and index.filled >= end:
+        return
+    if keys.size:
+        index.insert(keys, start)
+    index.filled = end
 
 
 def _thinned(found: Iterator[int], buffer: PairBuffer, filters: list[Thin]) -> Iterator[int]:
@@ -260,6 +280,16 @@ def most(value: int | np.ndarray) -> int:
 def spread(value: int | np.ndarray, other: int | np.ndarray) -> np.ndarray:
     """A scalar bound as an array beside the other, which is one."""
     return value if isinstance(value, np.ndarray) else np.full(np.size(other), value, np.int64)
+
+
+def _hidden_filter(hidden: np.ndarray) -> Thin:
+    def keep(pairs: PairBuffer, n: int) -> int:
+        seen = ~hidden[pairs.row[:n]]
+        kept = int(seen.sum())
+        pairs.probe[:kept], pairs.row[:kept] = pairs.probe[:n][seen], pairs.row[:n][seen]
+        return kept
+
+    return keep
 
 
 def _band_filter(codes: np.ndarray, check: Check) -> Thin:
@@ -311,12 +341,12 @@ class Chain:
     ) -> None:
         """Store a block, whole, in the newest sub-window; in a new one, of at least ``size()`` rows, where it does not fit.
 
-        ``full``: whether a sub-window of a stream with times should get no more rows, although they would fit.
+        ``full``: whether a sub-window should get no more rows, although they would fit.
         """
         if not block.count:
             return
         newest = self.subwindows[-1] if self.subwindows else None
-        if newest is None or not newest.takes(block) or (self.timed and full(newest)):
+        if newest is None or not newest.takes(block) or full(newest):
             if newest is not None:
                 newest.seal()
             capacity = max(size(), block.count)
@@ -337,6 +367,8 @@ class Chain:
         if newest is not None:
             newest.seal()
         fresh = self._new(block, capacity, make_index(old.capacity, newest))
+        if old.hidden is not None:
+            block.hidden = old.hidden[: block.count]
         fresh.insert(block)
         self.subwindows.append(fresh)
 

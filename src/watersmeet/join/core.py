@@ -8,28 +8,59 @@ wherever: numbers, rows and flags are put back, and the indexes are made anew fr
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.index.base import Index, PairBuffer
-from watersmeet.join.access import PARALLEL
-from watersmeet.join.chain import Block, Chain, SubWindow
+from watersmeet.join.access import PARALLEL, Access
+from watersmeet.join.access import indexes as access_indexes
+from watersmeet.join.chain import Block, Chain, Maker, SubWindow
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import How
 from watersmeet.join.planning import Planning
 from watersmeet.join.pool import Pool, Task
-from watersmeet.join.prepare import bare_block, out_of_sight, slices
+from watersmeet.join.prepare import bare_block, out_of_sight, shown, slices
 from watersmeet.join.short import FEW, ShortWay, is_simple
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.arrival import Admission, Arrived
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.window import Window
+
+
+class Shelf(Protocol):
+    """Where sub-windows of a stream are, if several joins read it: ``shared.py``."""
+
+    def insert(self, chain: Chain, block: Block, indexes: Maker) -> None: ...
+
+    def indexes(
+        self, access: Access, k: int, base: int, capacity: int, previous: SubWindow | None
+    ) -> Sequence[Index]: ...
+
+
+@dataclass(slots=True)
+class Push:
+    """A push on its way through a join."""
+
+    pushed: Sequence[Pushed | None]  # by stream
+    admission: Admission
+    matches: Matches
+
+    @property
+    def rows(self) -> int:
+        return sum(mine.batch.num_rows for mine in self.pushed if mine is not None)
+
+    @property
+    def late(self) -> dict[int, pa.RecordBatch]:
+        return {
+            k: mine.late for k, mine in enumerate(self.pushed) if mine is not None and mine.late is not None
+        }
 
 
 class JoinCore:
@@ -63,6 +94,8 @@ class JoinCore:
         """Nothing has come yet."""
         self.ledger = Ledger(self.streams, self.windows, self.how)
         self.planning = Planning(self.ledger, *self._said)
+        # By stream, where rows are stored for several joins: see ``shared.py``.
+        self.shelves: Sequence[Shelf] | None = None
         self._short = ShortWay()
         self._simple = False  # whether a few rows may go the short way
         self._before: tuple[Any, ...] | None = (
@@ -91,7 +124,7 @@ class JoinCore:
         """Choose the driver by what the streams have shown, and index the stored rows by it."""
         if self.planning.make(shares):
             self.rebuild()
-        self._simple = is_simple(self)
+        self._simple = self.shelves is None and is_simple(self)
 
     def rebuild(self) -> None:
         """Make the sub-windows anew from the stored rows, keeping their borders."""
@@ -102,7 +135,7 @@ class JoinCore:
             for sub in old.subwindows:
                 batch = ledger.payload_of(k).rows_between(sub.base, sub.end)
                 times = None if sub.times is None else sub.times[: batch.num_rows]
-                chain.renew(sub, self._block(k, batch, sub.base, times), partial(self._indexes, k))
+                chain.renew(sub, self._block(k, batch, sub.base, times), partial(self._indexes, k, sub.base))
             old.become(chain)
 
     def _block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
@@ -181,18 +214,14 @@ class JoinCore:
         pushed = self.ledger.judged(batches, admission)
         for k, (visitors, arrived) in enumerate(visiting):
             self._let_in(pushed[k], self.ledger.one_judged(k, visitors, arrived))
-        if self.planning.access is not None:
-            judged = [(k, mine) for k, mine in enumerate(pushed) if mine is not None]
-            judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
-            rows, interleaved = sum(mine.batch.num_rows for _, mine in judged), admission.order is not None
-            self._run([partial(self._prepare, k, mine, interleaved) for k, mine in judged], rows)
-        return self._apply(pushed, admission)
+        return self._apply(Push(pushed, admission, Matches(streams=len(self.streams))))
 
     def advance(self, latest: Sequence[int | None]) -> Outcome:
         """Streams have come to these times (codes; None: nothing new) without a row. Only clocks and watermark move."""
         self.mend()
         arrivals = self.ledger.arrivals
-        return self._apply([None for _ in self.places], arrivals.nobody(arrivals.moved(latest)))
+        admission = arrivals.nobody(arrivals.moved(latest))
+        return self._apply(Push([None for _ in self.places], admission, Matches(streams=len(self.streams))))
 
     def _let_in(self, mine: Pushed | None, visitors: Pushed) -> None:
         """Visitors are numbered after the rows that stay, for as long as the push takes."""
@@ -200,58 +229,77 @@ class JoinCore:
         visitors.first = mine.first + mine.batch.num_rows
         mine.visitors = visitors
 
+    def _apply(self, push: Push) -> Outcome:
+        """Store and probe."""
+        rows = push.rows
+        self._run(self.preparing(push), rows)
+        self.enter(push)
+        begun = time.perf_counter()
+        for inserts, probes in self.rounds(push):
+            self._run([*inserts, *probes], rows)
+        self.planning.learn_time(rows, time.perf_counter() - begun)
+        return self.leave(push)
+
+    def preparing(self, push: Push) -> list[Task]:
+        """What can be done before anything is changed."""
+        if self.planning.access is None:
+            return []
+        judged = [(k, mine) for k, mine in enumerate(push.pushed) if mine is not None]
+        judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
+        interleaved = push.admission.order is not None
+        return [partial(self._prepare, k, mine, interleaved) for k, mine in judged]
+
     def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
         arrived, rows = mine.arrived, mine.batch.num_rows
-        axis = self.ledger.arrivals.axis
-        for start, stop in slices(rows, self.windows, axis, arrived.times, interleaved):
+        for start, stop in mine.cuts or self.cuts(mine, interleaved):
             batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
             times = None if arrived.times is None else arrived.times[start:stop]
             block = self._block(k, batch, mine.first + start, times)
+            if mine.hidden is not None:
+                block.hidden = mine.hidden[start:stop]
             mine.parts.append((block, arrived.part(start, stop)))
 
-    def _apply(self, pushed: Sequence[Pushed | None], admission: Admission) -> Outcome:
-        """Store and probe. All rows of a push are in the payload before the first probe: a residual may need any of them."""
-        ledger, planning = self.ledger, self.planning
-        late = {k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None}
-        matches = Matches(streams=len(self.streams))
-        rows = sum(mine.batch.num_rows for mine in pushed if mine is not None)
+    def cuts(self, mine: Pushed, interleaved: bool) -> list[tuple[int, int]]:
+        """Where rows are best cut into slices."""
+        axis, times = self.ledger.arrivals.axis, mine.arrived.times
+        return list(slices(mine.batch.num_rows, self.windows, axis, times, interleaved))
+
+    def enter(self, push: Push) -> None:
+        """Write down. All rows of a push are in the payload before the first probe: a residual may need any of them."""
         self.write_down()
-        ledger.enter(pushed, admission)
-        planning.learn_sizes(pushed)
-        begun = time.perf_counter()
-        for tasks in self._rounds(pushed, admission, matches):
-            self._run(tasks, rows)
-        planning.learn_time(rows, time.perf_counter() - begun)
-        planning.learn_matches(pushed, matches)
+        self.ledger.enter(push.pushed, push.admission)
+        self.planning.learn_sizes(push.pushed)
+
+    def rounds(self, push: Push) -> Iterator[tuple[list[Task], list[Task]]]:
+        """What is to be done, in lots of tasks that store and tasks that probe: all of one may run at the same time, and must be over
+        before the next is asked for."""
+        pushed, access = push.pushed, self.planning.access
+        if push.admission.order is None:
+            for k in push.admission.turns:
+                yield self._inserts(pushed, k, True), self._probes(pushed, k, push.matches)
+                self._after()
+            return
+        yield [task for k in self.places for task in self._inserts(pushed, k, False)], []
+        for streams in () if access is None else access.rounds():
+            yield [], [task for k in streams for task in self._probes(pushed, k, push.matches)]
+            self._after()
+
+    def leave(self, push: Push) -> Outcome:
+        """All tasks have run: what they found, in the form of the join type; what is over is forgotten."""
+        ledger, pushed, matches = self.ledger, push.pushed, push.matches
+        self.planning.learn_matches(pushed, matches)
         if not ledger.fixed:
             ledger.note_latest_of(pushed)
         if self.how.name != "inner":
-            matches = ledger.settle(matches, admission.gone)
-        outcome = Outcome(
-            matches, late, ledger.chunks()
-        )  # has hold of the rows before any of them are dropped
-        for k, gone in enumerate(admission.gone):
+            matches = ledger.settle(matches, push.admission.gone)
+        outcome = Outcome(matches, push.late, ledger.chunks())  # has hold of the rows before any are dropped
+        for k, gone in enumerate(push.admission.gone):
             ledger.expire(k, gone)
         self._replan()
         for k, mine in enumerate(pushed):
             if mine is not None and mine.visitors is not None:
                 ledger.payload_of(k).drop_from(mine.visitors.first)
         return outcome
-
-    def _rounds(
-        self, pushed: Sequence[Pushed | None], admission: Admission, matches: Matches
-    ) -> Iterator[list[Task]]:
-        """What is to be done, in lots: the tasks of one may run at the same time, and must be over before the next is asked for."""
-        access = self.planning.access
-        if admission.order is None:
-            for k in admission.turns:
-                yield [*self._inserts(pushed, k, True), *self._probes(pushed, k, matches)]
-                self._after()
-            return
-        yield [task for k in self.places for task in self._inserts(pushed, k, False)]
-        for streams in () if access is None else access.rounds():
-            yield [task for k in streams for task in self._probes(pushed, k, matches)]
-            self._after()
 
     def _after(self) -> None:
         access = self.planning.access
@@ -280,7 +328,8 @@ class JoinCore:
             bare_block(mine.batch, mine.first, mine.arrived.times)
         ]
         window = self.windows[k]
-        if in_turn and (hidden := window.lowest(mine.batch.num_rows)) > 0:
+        # Rows that nobody will see get no key, unless somebody else might.
+        if in_turn and self.shelves is None and (hidden := window.lowest(mine.batch.num_rows)) > 0:
             oldest = mine.first + hidden
             blocks = [out_of_sight(block, oldest - block.first) for block in blocks]
 
@@ -292,16 +341,24 @@ class JoinCore:
 
     def insert(self, k: int, block: Block) -> None:
         """Store a block in its stream's chain."""
-        chain, ledger = self.ledger.chains[k], self.ledger
-        chain.insert(block, partial(self._subwindow, k), partial(self._indexes, k), ledger.long_enough)
+        chain, indexes = self.ledger.chains[k], partial(self._indexes, k, block.first)
+        if self.shelves is None:
+            chain.insert(block, partial(self.subwindow, k), indexes, self.ledger.long_enough)
+        else:
+            self.shelves[k].insert(chain, block, indexes)
 
-    def _subwindow(self, k: int) -> int:
+    def subwindow(self, k: int) -> int:
         """How many rows a new sub-window of stream k is made for."""
         return self.planning.sizing.rows(k, self.ledger.chains[k].rows)
 
-    def _indexes(self, k: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
+    def _indexes(self, k: int, base: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
+        """For the sub-window of stream k that begins with row ``base``."""
         access = self.planning.access
-        return () if access is None else access.indexes(k, capacity, previous)
+        if access is None:
+            return ()
+        if self.shelves is not None:
+            return self.shelves[k].indexes(access, k, base, capacity, previous)
+        return access_indexes(access, k, capacity, previous)
 
     # ---- probe --------------------------------------------------------------------------------------------------
 
@@ -310,10 +367,12 @@ class JoinCore:
         mine, access = pushed[k], self.planning.access
         if mine is None or access is None:
             return []
-        visits = [] if mine.visitors is None else mine.visitors.parts
+        parts = mine.parts if mine.visitors is None else [*mine.parts, *mine.visitors.parts]
+        if mine.hidden is not None:
+            parts = [(shown(block), sees) for block, sees in parts]
         return [
             task
-            for part in [*mine.parts, *visits]
+            for part in parts
             if part[0].keys.size
             for task in access.probes(k, part, self.ledger.segments, self.pool.cores, matches)
         ]

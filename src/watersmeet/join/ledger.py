@@ -35,6 +35,10 @@ class Pushed:
     arrived: Arrived
     late: pa.RecordBatch | None
     first: int
+    hidden: np.ndarray | None = None  # mask: stored for others, and late here
+    cuts: Sequence[tuple[int, int]] | None = (
+        None  # where to cut the rows into slices, if somebody else says so
+    )
     # The rows in slices, each with what it may see; empty until the condition is bound.
     parts: list[Part] = field(default_factory=list)
     visitors: "Pushed | None" = None  # rows that probe and are not stored
@@ -48,6 +52,9 @@ class Ledger:
         self.places = range(len(self.streams))
         self.arrivals = Arrivals(self.windows)
         self.payload: list[Payload | None] = [None for _ in self.places]
+        self.keeps_rows = (
+            True  # whether it stores the payload itself; else somebody else does, for several readers
+        )
         self.chains = [Chain(0, timed) for timed in self.arrivals.timed]
         self.flags = [Flags() if how.tracks(k) else None for k in self.places]
         self.backsights = (
@@ -62,7 +69,7 @@ class Ledger:
     def open(self, schemas: Sequence[pa.Schema | None], axis: TimeAxis | None) -> None:
         """Schemas of streams have become known (None: nothing new), and with them the axis of time."""
         for k, schema in enumerate(schemas):
-            if schema is not None:
+            if schema is not None and self.keeps_rows:
                 self.payload[k] = Payload(schema, schema.names)
         if axis is None:
             return
@@ -87,9 +94,24 @@ class Ledger:
 
     def fix(self, columns: Sequence[Sequence[str]]) -> None:
         """All schemas are known. ``columns``: what must be kept of each stream."""
-        for k in self.places:
-            self.payload_of(k).keep_columns(columns[k])
+        if self.keeps_rows:
+            for k in self.places:
+                self.payload_of(k).keep_columns(columns[k])
         self.fixed = True
+
+    def read_rows_of(self, payload: Sequence[Payload]) -> None:
+        """The rows are stored by somebody else, and this is one of their readers. Late rows have numbers, as all others."""
+        self.payload[:] = payload
+        self.keeps_rows, self.arrivals.number_late = False, True
+
+    def start_at(self, counts: np.ndarray) -> None:
+        """Rows before these numbers are none of this join's business."""
+        self.arrivals.stand_at(counts, self.arrivals.clock)
+        for k, count in enumerate(counts.tolist()):
+            self.chains[k].dropped = count
+            flags = self.flags[k]
+            if flags is not None:
+                flags.start_at(count)
 
     def payload_of(self, k: int) -> Payload:
         payload = self.payload[k]
@@ -125,6 +147,8 @@ class Ledger:
         late = None
         if arrived.late is not None:
             late = batch.filter(pa.array(arrived.late))
+            if self.arrivals.number_late:
+                return Pushed(batch, arrived, late, int(self.arrivals.counts[k]), arrived.late)
             batch = batch.filter(pa.array(~arrived.late))
         columns = self.payload_of(k).columns
         if len(columns) != batch.num_columns:
@@ -136,15 +160,20 @@ class Ledger:
         for k, mine in enumerate(pushed):
             if mine is None:
                 continue
-            payload = self.payload_of(k)
-            payload.append(mine.batch)
-            if mine.visitors is not None:
-                payload.append(mine.visitors.batch)
+            if self.keeps_rows:
+                payload = self.payload_of(k)
+                payload.append(mine.batch)
+                if mine.visitors is not None:
+                    payload.append(mine.visitors.batch)
             seen = self.backsights[k]
             if seen is not None and mine.batch.num_rows:
                 seen.append(mine.first, mine.batch.num_rows, mine.arrived.sees)
         self.arrivals.stand_at(admission.counts, admission.clock)
         self.reach_flags()
+        for k, mine in enumerate(pushed):
+            flags = self.flags[k]
+            if mine is not None and mine.hidden is not None and flags is not None:
+                flags.match(np.flatnonzero(mine.hidden) + mine.first)  # nobody waits for them
 
     def reach_flags(self) -> None:
         """The rows that have come have flags."""
@@ -182,9 +211,9 @@ class Ledger:
     def long_enough(self, sub: SubWindow) -> bool:
         """Whether a sub-window covers so much time that the next rows are better off in a new one."""
         axis = self.arrivals.axis
-        return (
-            axis is not None and sub.count >= SLICE and axis.windows_between(sub.min_time, sub.max_time) > 0.5
-        )
+        if axis is None or sub.times is None or sub.count < SLICE:
+            return False
+        return axis.windows_between(sub.min_time, sub.max_time) > 0.5
 
     # ---- who goes -----------------------------------------------------------------------------------------------
 
@@ -198,7 +227,8 @@ class Ledger:
         """Forget rows of stream k that are over, where whole sub-windows are."""
         chain, payload = self.chains[k], self.payload[k]
         if chain.subwindows and chain.expire(*gone) and payload is not None:
-            payload.drop_before(chain.first)
+            if self.keeps_rows:
+                payload.drop_before(chain.first)
             for kept in (self.flags[k], self.backsights[k]):
                 if kept is not None:
                     kept.drop_before(chain.first)
@@ -211,7 +241,7 @@ class Ledger:
         )
         for k, payload in enumerate(self.payload):
             self.chains[k].expire(TOP, TOP)
-            if payload is not None:
+            if payload is not None and self.keeps_rows:
                 payload.drop_before(payload.end)
         return outcome
 
@@ -222,7 +252,7 @@ class Ledger:
         return (
             self.arrivals.counts,
             self.arrivals.clock,
-            [None if one is None else one.mark() for one in self.payload],
+            [one.mark() if one is not None and self.keeps_rows else None for one in self.payload],
             [chain.mark() for chain in self.chains],
             self._latest[:],
             None if self.how.name == "inner" else [None if one is None else one.mark() for one in self.flags],

@@ -5,7 +5,7 @@ far. A step looks for rows of one more stream by the bands between it and the st
 key, drives the index; the other bands are compared on candidates. ``planner.py`` makes them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from watersmeet.codes import mix
 from watersmeet.index.base import Bounds, Codes, sorted_keys
 from watersmeet.join.learning import Edge
-from watersmeet.join.plan import Cells, probing
+from watersmeet.join.plan import Cells, in_order, probing
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
 Source = tuple[int, int]
@@ -70,7 +70,6 @@ class Step:
     residuals: tuple[Residual, ...]  # evaluated on the rows as soon as all their streams are there
     carried: tuple[int, ...]  # columns of this stream that later steps start from
     kept: tuple[Source, ...]  # of the streams that were there, the columns that later steps still start from
-    last: bool
     exact: bool  # whether a key within the bounds is a match: nothing else has to be compared
     edge: Edge
     cells: Cells | None = None  # where two bands drive a grid
@@ -87,11 +86,7 @@ def _bounds(drivers: Sequence[Link], codes: Mapping[Source, np.ndarray], rows: i
     keys = sorted_keys((one_key([codes[link.source] for link in drivers], rows),))
     if len(drivers) != 1:
         return [Bounds(keys.key, keys.key, keys.rows)]
-    found = []
-    for lo, hi in drivers[0].ends(keys.key):
-        some = lo <= hi
-        found.append(Bounds(lo, hi, keys.rows) if some.all() else Bounds(lo[some], hi[some], keys.rows[some]))
-    return found
+    return [in_order(lo, hi, keys.rows) for lo, hi in drivers[0].ends(keys.key)]
 
 
 @dataclass(frozen=True)
@@ -133,3 +128,18 @@ class Orders:
     def index_identity(self) -> tuple[object, ...]:
         """Plans that have the same can use the same indexes."""
         return self.columns, self.arrangements
+
+    def identities_of(self, k: int) -> list[Hashable]:
+        """The same, of each index of one stream, across conditions: which keys it has, and of which rows."""
+        name = self.condition.streams[k]
+        columns = [band.identity_of(stream) for band, stream in self.columns[k]]
+        rows = frozenset(columns), self.condition.filter_identity(name)
+        return [
+            (
+                tuple(columns[column] for column in one.columns),
+                tuple(band.text for band in one.bands),
+                one.kinds,
+                *rows,
+            )
+            for one in self.arrangements[k]
+        ]

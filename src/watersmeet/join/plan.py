@@ -5,7 +5,7 @@ candidates by their codes; the residual is evaluated on what then remains.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from watersmeet.kernels.sort import sort_keys
 from watersmeet.sql.condition import Band, BoundCondition
 
 INDEXES = ("auto", "scan", "hash", "rap_table", "wib_tree", "bi_sort", "grid")
+FOR_RANGES = ("bi_sort", "rap_table", "wib_tree")  # those that look for a range of keys
 
 
 class Key(Protocol):
@@ -66,6 +67,14 @@ def probing(driver: Driver, stream: str, keys: Keys) -> list[Bounds]:
     return [driver.bounds(ends, keys.rows) for ends in driver.ends(stream, keys.codes)]
 
 
+def in_order(lo: np.ndarray, hi: np.ndarray, rows: np.ndarray) -> Bounds:
+    """Sorted keys have sorted ends, but for probes that match nothing where int64 leaves no room to keep them in order."""
+    if lo.size and (lo[0] > hi[0] or lo[-1] > hi[-1]):
+        some = lo <= hi
+        return Bounds(lo[some], hi[some], rows[some])
+    return Bounds(lo, hi, rows)
+
+
 class OneKey(Driver):
     """A key is one code: a band, several equalities as one, or nothing at all."""
 
@@ -84,12 +93,8 @@ class OneKey(Driver):
         return self.key.bounds(stream, codes[0])
 
     def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
-        """Sorted keys have sorted ends, but for probes that match nothing where int64 leaves no room to keep them in order."""
         lo, hi = ends
-        if lo.size and (lo[0] > hi[0] or lo[-1] > hi[-1]):
-            some = lo <= hi
-            return Bounds(lo[some], hi[some], rows[some])
-        return Bounds(lo, hi, rows)
+        return in_order(lo, hi, rows)
 
 
 class Cells(Driver):
@@ -169,6 +174,14 @@ class Plan:
         """Plans that have the same can use the same indexes."""
         return self.driver.bands, self.kinds, self.checks
 
+    def identity_of(self, stream: str) -> Hashable:
+        """The same, of one stream's index, across conditions: which keys it has, and of which rows."""
+        driver = self.driver
+        widths = () if driver.key is not None else driver.texts  # a grid's cells
+        keys = tuple(band.identity_of(stream) for band in driver.bands)
+        nulls = frozenset(band.identity_of(stream) for band in self.checks)
+        return keys, widths, self.kinds, nulls, self.condition.filter_identity(stream)
+
 
 def all_valid(masks: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """Conjunction of validity masks; None stands for all valid."""
@@ -183,7 +196,7 @@ def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, floa
 
     ``window``: about how many rows a probe sees, for weighing the grid against a single band.
     """
-    bands = sorted(condition.bands, key=lambda band: _share(band, selectivity))
+    bands = sorted(condition.bands, key=lambda band: share_of(band, selectivity))
     ordered = [band for band in bands if band.domain.ordered or band.equality]
     equalities = [band for band in bands if band.hashable]
     two_sided = [band for band in bands if band.width is not None and band.domain.ordered]
@@ -216,27 +229,29 @@ def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, floa
         if len(equalities) > 1:
             return by_equalities(("hash",))
         return by_band(equalities[0], ("hash",))
-    if index in ("rap_table", "wib_tree", "bi_sort"):
+    if index in FOR_RANGES:
         if not ordered:
             raise OptionError(_needs(index, "an equality, inequality or band between the streams", condition))
         return by_band(ordered[0], (index,))
     if index == "scan" or not bands:
         return by_band(bands[0], ("scan",)) if bands else by_nothing(())
     if len(equalities) > 1 and bands[0].hashable:
-        return by_equalities(("hash", "bi_sort"))
-    kinds = (
-        ("bi_sort", "rap_table", "wib_tree", "hash")
-        if bands[0].hashable
-        else ("bi_sort", "rap_table", "wib_tree")
-    )
-    return by_band(bands[0], kinds)
+        return by_equalities(kinds_for(equalities))
+    return by_band(bands[0], kinds_for(bands[:1]))
+
+
+def kinds_for(bands: Sequence[Band]) -> tuple[str, ...]:
+    """The kinds of index that may serve one band, or several equalities as one key."""
+    if len(bands) > 1:
+        return ("hash", "bi_sort")
+    return (*FOR_RANGES, "hash") if bands[0].hashable else FOR_RANGES
 
 
 def _needs(index: str, what: str, condition: BoundCondition) -> str:
     return f"index={index!r} needs {what}; got the condition {condition.text!r}; use index='auto' or 'scan'"
 
 
-def _share(band: Band, selectivity: dict[str, float]) -> float:
+def share_of(band: Band, selectivity: Mapping[str, float]) -> float:
     """Estimated share of pairs; where nothing is known yet, by the kind of band."""
     if band.text in selectivity:
         return selectivity[band.text]
@@ -255,7 +270,7 @@ def _grid_pays(
 ) -> bool:
     if len(two_sided) < 2 or bands[0] is not two_sided[0] or two_sided[0].equality:
         return False
-    return _share(two_sided[0], selectivity) * window > GRID_CANDIDATES
+    return share_of(two_sided[0], selectivity) * window > GRID_CANDIDATES
 
 
 def estimate(

@@ -11,11 +11,10 @@ from itertools import combinations
 from watersmeet.errors import OptionError
 from watersmeet.join.learning import Edge
 from watersmeet.join.orders import Arrangement, Link, Orders, Source, StashPlan, Step
-from watersmeet.join.plan import GRID_CANDIDATES, Cells
+from watersmeet.join.plan import GRID_CANDIDATES, Cells, kinds_for, share_of
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
 MUCH = 1.25  # how many times the partial results an order must save to be worth new indexes
-GUESSED = {"equality": 0.001, "band": 0.01, "inequality": 0.5}  # share of pairs, where nothing is known
 
 
 def column_name(band: Band, stream: str) -> tuple[object, ...]:
@@ -214,9 +213,7 @@ class Planner:
             )
         )
         targets = tuple(link.target for link in drivers)
-        text = " and ".join(
-            str(_side(*self._of_band[stream][column])) for stream, column in (columns[i] for i in targets)
-        )
+        text = " and ".join(self._text(columns[target]) for target in targets)
         hashable = all(link.band.hashable for link in drivers)
         kinds = ("bi_sort", "hash") if hashable else ("bi_sort",)
         if self.index not in ("auto", "grid"):
@@ -265,7 +262,6 @@ class Planner:
                     residuals,
                     carried,
                     kept,
-                    place == len(order) - 1,
                     exact,
                     self.edge(there, stream),
                     cells,
@@ -314,17 +310,13 @@ class Planner:
     ) -> Arrangement:
         if not drivers:
             return _EVERY_ROW
-        names = [str(_side(*self._of_band[stream][column])) for column in columns]
-        text = " and ".join(names)
-        hashable = all(link.band.hashable for link in drivers)
+        text = " and ".join(self._text((stream, column)) for column in columns)
+        bands = tuple(link.band for link in drivers)
         if cells is not None:
-            return Arrangement(columns, ("grid",), text, tuple(link.band for link in drivers), cells)
+            return Arrangement(columns, ("grid",), text, bands, cells)
         if self.index not in ("auto", "grid"):
             return Arrangement(columns, (self.index,), text)
-        kinds = (
-            ("bi_sort", "rap_table", "wib_tree", "hash") if hashable else ("bi_sort", "rap_table", "wib_tree")
-        )
-        return Arrangement(columns, ("hash", "bi_sort") if len(columns) > 1 else kinds, text)
+        return Arrangement(columns, kinds_for(bands), text)
 
 
 def _equates(band: Band) -> bool:
@@ -343,15 +335,6 @@ _EVERY_ROW = Arrangement((), ("scan",), "every row")
 
 def _side(band: Band, stream: str) -> object:
     return band.left if band.streams[0] == stream else band.right
-
-
-def share_of(band: Band, shares: Mapping[str, float]) -> float:
-    """Estimated share of pairs; where nothing is known yet, by the kind of band."""
-    if band.text in shares:
-        return shares[band.text]
-    if band.equality:
-        return GUESSED["equality"]
-    return GUESSED["band"] if band.width is not None else GUESSED["inequality"]
 
 
 class Estimate:

@@ -1,6 +1,6 @@
 """A batch made ready, once: keys and codes computed, sorted by the driving key; as a block to store, and as a probe."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
-from watersmeet.join.orders import Orders
+from watersmeet.join.orders import Link, Orders, Source
 from watersmeet.join.plan import Plan, all_valid, probing
+from watersmeet.sql.condition import Band, BoundCondition
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.window import Window
@@ -40,13 +41,17 @@ def read_columns(
 ) -> Columns:
     """Codes of a batch. Rows that cannot match (a NULL key, a failed filter) are not usable."""
     driving, valid = plan.driver.codes(stream, batch)
-    masks = [valid, plan.condition.passes(stream, batch)]
-    codes = []
-    for band in plan.checks:
-        band_codes, band_valid = band.keys(stream, batch)
-        codes.append(band_codes)
-        masks.append(band_valid)
-    return Columns(first, batch.num_rows, driving, all_valid(masks), codes, times)
+    codes, masks = _codes_of(plan.condition, plan.checks, stream, batch)
+    return Columns(first, batch.num_rows, driving, all_valid((valid, *masks)), codes, times)
+
+
+def _codes_of(
+    condition: BoundCondition, bands: Iterable[Band], stream: str, batch: pa.RecordBatch
+) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
+    """The codes of a batch by band, and masks of the rows that pass the filters and have codes (None: all)."""
+    passes = condition.passes(stream, batch)
+    found = [band.keys(stream, batch) for band in bands]
+    return [codes for codes, _ in found], [passes, *(valid for _, valid in found)]
 
 
 def cut_block(columns: Columns, start: int, stop: int) -> Block:
@@ -73,11 +78,7 @@ def prepare_for_steps(
 ) -> Block:
     """The same for a join of many streams: the codes of all columns, and a key for each index of the stream."""
     name = orders.condition.streams[k]
-    codes, masks = [], [orders.condition.passes(name, batch)]
-    for band, _ in orders.columns[k]:
-        band_codes, band_valid = band.keys(name, batch)
-        codes.append(band_codes)
-        masks.append(band_valid)
+    codes, masks = _codes_of(orders.condition, (band for band, _ in orders.columns[k]), name, batch)
     valid = all_valid(masks)
     rows = (
         np.arange(batch.num_rows, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
@@ -99,10 +100,39 @@ def make_probe(plan: Plan, stream: str, block: Block, validity: Validity) -> Pro
     return Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
 
 
+def link_checks(
+    links: Iterable[Link], codes: Mapping[Source, np.ndarray], columns: int
+) -> list[Check | None]:
+    """What links compare with each column of the rows that are looked for; ``codes``: of the rows that look."""
+    checks: list[Check | None] = [None] * columns
+    for link in links:
+        ends, other = link.ends(codes[link.source]), checks[link.target]
+        checks[link.target] = ends if other is None else _both(other, ends)
+    return checks
+
+
+def _both(one: Check, two: Check) -> Check:
+    """Two comparisons with the same column, as one: in one interval of each."""
+    return [
+        (np.maximum(low, other_low), np.minimum(high, other_high))
+        for low, high in one
+        for other_low, other_high in two
+    ]
+
+
 def out_of_sight(block: Block, hidden: int) -> Block:
     """The block without the keys of its first ``hidden`` rows: they leave their window before another row can see them."""
     others = tuple(keys.of(keys.rows >= hidden) for keys in block.others)
     return replace(block, keys=block.keys.of(block.keys.rows >= hidden), others=others)
+
+
+def shown(block: Block) -> Block:
+    """The block, as it probes, without the rows that are hidden from this join."""
+    if block.hidden is None:
+        return block
+    seen = ~block.hidden
+    usable = None if block.usable is None else block.usable[seen[block.usable]]
+    return replace(block, keys=block.keys.of(seen[block.keys.rows]), usable=usable)
 
 
 SLICE = 4096  # rows: the least that is worth a slice of its own

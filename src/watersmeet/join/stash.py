@@ -17,8 +17,9 @@ import numpy as np
 
 from watersmeet.index.base import Index, sorted_keys
 from watersmeet.index.choose import Habits, choose, make_index
-from watersmeet.join.chain import Block, Chain, Check, Probe, SubWindow
+from watersmeet.join.chain import Block, Chain, Probe, SubWindow
 from watersmeet.join.orders import Source, StashPlan
+from watersmeet.join.prepare import link_checks
 from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import TOP
 
@@ -106,10 +107,7 @@ class Stash:
 
     def probe(self, codes: dict[Source, np.ndarray], rows: np.ndarray, sees: Sees) -> Probe:
         """What hot rows look for: by the links between them and the pair, and by what they may see of both."""
-        checks: list[Check | None] = [None] * self._width
-        for link in self.plan.checks:
-            ends, other = link.ends(codes[link.source]), checks[link.target]
-            checks[link.target] = ends if other is None else both(other, ends)
+        checks = link_checks(self.plan.checks, codes, self._width)
         for stream in self.plan.pair:
             validity = sees[stream]
             assert validity is not None
@@ -122,15 +120,6 @@ class Stash:
             if time is not None and seen.time_lo is not None and seen.time_hi is not None:
                 checks[time] = [(seen.time_lo, seen.time_hi)]
         return Probe(0, self.plan.bounds(codes, rows.size), checks, Validity(0, TOP))
-
-
-def both(one: Check, two: Check) -> Check:
-    """Two comparisons with the same column, as one: in one interval of each."""
-    return [
-        (np.maximum(low, other_low), np.minimum(high, other_high))
-        for low, high in one
-        for other_low, other_high in two
-    ]
 
 
 def _filled(bound: int | np.ndarray, rows: int) -> np.ndarray:

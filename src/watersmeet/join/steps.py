@@ -13,12 +13,13 @@ from math import prod
 import numpy as np
 
 from watersmeet.index.base import PairBuffer
-from watersmeet.join.chain import Block, Check, Probe, SubWindow
+from watersmeet.join.chain import Block, Probe, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Source, StashPlan, Step
+from watersmeet.join.prepare import link_checks
 from watersmeet.join.probing import satisfying
 from watersmeet.join.sights import Sights
-from watersmeet.join.stash import Stash, both
+from watersmeet.join.stash import Stash
 from watersmeet.sql.condition import Residual
 from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import TimeAxis
@@ -81,7 +82,7 @@ class Walk:
         if self.stash is None:
             self._walk(0, first, way)
         else:
-            self._through_stash(self.stash, first, way)
+            self._go_on(0, self._found_in_stash(self.stash, first, way), way)
 
     # ---- a step at a time, where streams are kept apart ----------------------------------------------------------
 
@@ -97,13 +98,7 @@ class Walk:
         self, place: int, partials: Partials, sees: Sees, segments: Segments, buffer: PairBuffer
     ) -> Iterator[Partials]:
         """One step: partial results with one more stream. ``segments``: no others than this stream's are looked at."""
-        found = 0
-        for more in self._found(self.steps[place], partials, _Way(sees, segments, buffer, Matches())):
-            found += more.rows.size
-            if place == 0 and self.pair_plan is not None:
-                self._keep_pairs(self.pair_plan, more)
-            yield more
-        self.seen.append((place, partials.rows.size, found))
+        return self._noted(place, partials, _Way(sees, segments, buffer, Matches()))
 
     def counted(self, partials: Partials, sees: Sees, segments: Segments, buffer: PairBuffer) -> int | None:
         """How many results the last step has; None: it has to list them."""
@@ -116,30 +111,30 @@ class Walk:
 
     # ---- all steps ----------------------------------------------------------------------------------------------
 
-    def _through_stash(self, stash: Stash, partials: Partials, way: "_Way") -> None:
-        """Hot rows look for pairs, and go on from there."""
-        plan, buffer, waiting = stash.plan, way.buffer, []
-        probe = stash.probe(partials.codes, partials.rows, way.sees)
-        for segment in stash.segments:
-            for n in segment.candidates(probe, buffer):
-                places, offsets = buffer.probe[:n].astype(np.intp), buffer.row[:n].astype(np.intp)
-                more = partials.taken(places, plan.kept)
-                for place, source in enumerate(plan.columns):
-                    more.codes[source] = segment.codes[place].take(offsets)
-                for stream in plan.pair:
-                    more.numbers[stream] = segment.codes[stash.place(stream)].take(offsets)
-                    time = stash.time_place(stream)
-                    if time is not None:
-                        more.times[stream] = segment.codes[time].take(offsets)
-                more = self._satisfying(plan.residuals, None, more)
-                if not more.rows.size:
-                    continue
-                if not self.steps:
-                    self._give(more, way)
-                else:
-                    waiting.append(more)
-        if waiting:
-            self._walk(0, _together(waiting), way)
+    def _found_in_stash(self, stash: Stash, partials: Partials, way: "_Way") -> Iterator[Partials]:
+        """Hot rows with pairs of the stash."""
+        plan, probe = stash.plan, stash.probe(partials.codes, partials.rows, way.sees)
+        for segment, places, offsets in _candidates(stash.segments, probe, way.buffer):
+            more = partials.taken(places, plan.kept)
+            for place, source in enumerate(plan.columns):
+                more.codes[source] = segment.codes[place].take(offsets)
+            for stream in plan.pair:
+                more.numbers[stream] = segment.codes[stash.place(stream)].take(offsets)
+                time = stash.time_place(stream)
+                if time is not None:
+                    more.times[stream] = segment.codes[time].take(offsets)
+            more = self._satisfying(plan.residuals, None, more)
+            if more.rows.size:
+                yield more
+
+    def _go_on(self, place: int, found: Iterable[Partials], way: "_Way") -> None:
+        """Partial results, as they are found, through the steps from ``place`` on; after the last step they are results."""
+        if place == len(self.steps):
+            for results in found:
+                self._give(results, way)
+            return
+        for lot in lots(found, TOGETHER):
+            self._walk(place, lot, way)
 
     def _give(self, found: Partials, way: "_Way") -> None:
         if self.count_only:
@@ -154,26 +149,19 @@ class Walk:
         self.pairs.append(columns + [found.times[stream] for stream in plan.pair if self.timed[stream]])
 
     def _walk(self, place: int, partials: Partials, way: "_Way") -> None:
-        step = self.steps[place]
-        waiting: list[Partials] = []
-        rows = found = 0
         if self.count_only and place >= self.apart:
             self._count(place, partials, way)
-            return
-        for more in self._found(step, partials, way):
+        else:
+            self._go_on(place + 1, self._noted(place, partials, way), way)
+
+    def _noted(self, place: int, partials: Partials, way: "_Way") -> Iterator[Partials]:
+        """What a step finds, noted for those who plan, and for the stash."""
+        found = 0
+        for more in self._found(place, partials, way):
             found += more.rows.size
             if place == 0 and self.pair_plan is not None:
                 self._keep_pairs(self.pair_plan, more)
-            if step.last:
-                self._give(more, way)
-                continue
-            waiting.append(more)
-            rows += more.rows.size
-            if rows >= TOGETHER:
-                self._walk(place + 1, _together(waiting), way)
-                waiting, rows = [], 0
-        if waiting:
-            self._walk(place + 1, _together(waiting), way)
+            yield more
         self.seen.append((place, partials.rows.size, found))
 
     def _count(self, place: int, partials: Partials, way: "_Way") -> None:
@@ -213,24 +201,18 @@ class Walk:
                     counts += np.bincount(way.buffer.probe[:n], minlength=counts.size)
         return counts
 
-    def _found(self, step: Step, partials: Partials, way: "_Way") -> Iterator[Partials]:
+    def _found(self, place: int, partials: Partials, way: "_Way") -> Iterator[Partials]:
         """Partial results with a row of one more stream."""
-        probe, buffer = self._probe(step, partials, way), way.buffer
-        for segment in way.reachable(step, probe.validity):
-            for n in segment.candidates(probe, buffer):
-                # As wide as NumPy wants them: each is used for several columns.
-                places, offsets = buffer.probe[:n].astype(np.intp), buffer.row[:n].astype(np.intp)
-                more = self._with(step, partials.taken(places, step.kept), segment, offsets)
-                more = self._satisfying(step.residuals, self._seen_in_time(step, more), more)
-                if more.rows.size:
-                    yield more
+        step, untimed = self.steps[place], self._untimed(place)
+        probe = self._probe(step, partials, way)
+        for segment, places, offsets in _candidates(way.reachable(step, probe.validity), probe, way.buffer):
+            more = self._with(step, partials.taken(places, step.kept), segment, offsets)
+            more = self._satisfying(step.residuals, self._seen_in_time(untimed, more), more)
+            if more.rows.size:
+                yield more
 
     def _probe(self, step: Step, partials: Partials, way: "_Way") -> Probe:
-        checks: list[Check | None] = [None] * self.columns[step.stream]
-        for link in step.checks:
-            ends = link.ends(partials.codes[link.source])
-            other = checks[link.target]
-            checks[link.target] = ends if other is None else both(other, ends)
+        checks = link_checks(step.checks, partials.codes, self.columns[step.stream])
         bounds = step.bounds(partials.codes, partials.rows.size)
         return Probe(0, bounds, checks, self._validity(step, partials, way.sees), step.by)
 
@@ -267,21 +249,21 @@ class Walk:
             kept = holds if kept is None else kept & holds
         return partials if kept is None or kept.all() else partials.taken(np.flatnonzero(kept))
 
-    def _untimed(self, step: Step) -> list[tuple[int, int]]:
+    def _untimed(self, place: int) -> list[tuple[int, int]]:
         """Pairs (timed, untimed) of stored streams of which this step brings the second."""
-        if not self.timed[
-            self.stream
-        ]:  # an untimed last row sees no more of a timed stream than the rows before it did
+        # An untimed last row sees no more of a timed stream than the rows before it did.
+        if not self.timed[self.stream]:
             return []
         there = [] if self.stash is None else list(self.stash.plan.pair)
-        there += [one.stream for one in self.steps[: self.steps.index(step)]]
-        if self.timed[step.stream]:
-            return [(step.stream, other) for other in there if not self.timed[other]]
-        return [(other, step.stream) for other in there if self.timed[other]]
+        there += [step.stream for step in self.steps[:place]]
+        stream = self.steps[place].stream
+        if self.timed[stream]:
+            return [(stream, other) for other in there if not self.timed[other]]
+        return [(other, stream) for other in there if self.timed[other]]
 
-    def _seen_in_time(self, step: Step, partials: Partials) -> np.ndarray | None:
+    def _seen_in_time(self, pairs: Iterable[tuple[int, int]], partials: Partials) -> np.ndarray | None:
         kept: np.ndarray | None = None
-        for timed, untimed in self._untimed(step):
+        for timed, untimed in pairs:
             sight = self.sights[untimed]
             assert sight is not None
             seen, cut = sight.of(timed, partials.numbers[untimed])
@@ -321,6 +303,16 @@ class _Way:
 
     def reachable(self, step: Step, validity: Validity) -> list[SubWindow]:
         return [segment for segment in self.segments[step.stream] if segment.overlaps(validity)]
+
+
+def _candidates(
+    segments: Iterable[SubWindow], probe: Probe, buffer: PairBuffer
+) -> Iterator[tuple[SubWindow, np.ndarray, np.ndarray]]:
+    """A segment, with the probes and its own rows that make pairs."""
+    for segment in segments:
+        for n in segment.candidates(probe, buffer):
+            # As wide as NumPy wants them: each is used for several columns.
+            yield segment, buffer.probe[:n].astype(np.intp), buffer.row[:n].astype(np.intp)
 
 
 def lots(found: Iterable[Partials], size: int) -> Iterator[Partials]:

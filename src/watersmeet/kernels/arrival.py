@@ -8,13 +8,13 @@ from watersmeet.kernels.jit import kernel
 
 
 @kernel
-def judge(order, starts, timed, times, ahead, clock, counts, late, seen, clocks):
+def judge(order, starts, timed, times, ahead, clock, counts, late, seen, clocks, number_late):
     """One pass over the rows of all streams in arrival order.
 
     ``order``: stream of each row. ``times``: codes of the rows' times; ``ahead``: codes of (time - lateness); both are read only where
     ``timed`` is set. ``clock`` = [largest time by stream, largest (time - lateness) by stream]; the watermark is the smallest of the second
     half, where a stream without a time window has the top, so that it holds nobody back. Changes ``clock`` and ``counts`` (rows
-    accepted); fills late, the counts seen and, if there is room for them, the clocks seen.
+    accepted, or with ``number_late`` all); fills late, the counts seen and, if there is room for them, the clocks seen.
     """
     streams, rows = starts.size, late.size
     places = starts.copy()
@@ -29,13 +29,13 @@ def judge(order, starts, timed, times, ahead, clock, counts, late, seen, clocks)
             for j in range(streams):
                 clocks[j * rows + place] = clock[j]
         late[place] = timed[k] and times[place] < watermark
-        if not late[place]:
+        if number_late or not late[place]:
             counts[k] += 1
-            if timed[k]:
-                clock[k] = max(clock[k], times[place])
-                if ahead[place] > clock[streams + k]:
-                    clock[streams + k] = ahead[place]
-                    watermark = clock[streams:].min()
+        if timed[k] and not late[place]:
+            clock[k] = max(clock[k], times[place])
+            if ahead[place] > clock[streams + k]:
+                clock[streams + k] = ahead[place]
+                watermark = clock[streams:].min()
 
 
 @kernel

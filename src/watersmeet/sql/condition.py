@@ -9,7 +9,7 @@ NULL (never true), NaN and overflow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -109,6 +109,13 @@ class Band:
 
     def __repr__(self) -> str:
         return f"<Band {self.text}>"
+
+    def identity_of(self, stream: str) -> Hashable:
+        """Bands with the same give a stream's rows the same codes, whatever they are compared with."""
+        name, domain = self._plain[stream], self.domain
+        side = self._sides[stream]
+        text = name or f"{side}: {side.type}"
+        return text, name is None, domain.name, domain.ordered, self.null_safe
 
     def keys(self, stream: str, columns: pa.RecordBatch) -> Keys:
         """The int64 key codes of one stream's rows, and which are valid (None: all). Do not write to them."""
@@ -211,6 +218,10 @@ class BoundCondition:
         lines += [f"filter {stream}  {expr}" for stream, expr in self.filters.items()]
         lines += [f"residual  {self.residual}"] if self.residual is not None else []
         return "\n".join(lines)
+
+    def filter_identity(self, stream: str) -> Hashable:
+        """Conditions with the same let the same rows of a stream pass."""
+        return str(self.filters[stream]) if stream in self.filters else None
 
     def passes(self, stream: str, columns: pa.RecordBatch) -> np.ndarray | None:
         """Which rows of a stream can match at all; None if there is no filter on it."""

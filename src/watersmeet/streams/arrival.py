@@ -7,7 +7,7 @@ is only garbage collection.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,13 @@ class Validity:
             *(bound[rows] if isinstance(bound, np.ndarray) else bound for bound in self._bounds())
         )
 
+    def before(self, number: int) -> "Validity":
+        """What the ranges have before an arrival number."""
+        hi = self.arrival_hi
+        return replace(
+            self, arrival_hi=np.minimum(hi, number) if isinstance(hi, np.ndarray) else min(hi, number)
+        )
+
     def _bounds(self) -> tuple[Any, ...]:
         return self.arrival_lo, self.arrival_hi, self.time_lo, self.time_hi
 
@@ -57,7 +64,7 @@ class Arrived:
     """One stream's share of a push: which rows were accepted, and what they may see."""
 
     late: np.ndarray | None  # mask over the pushed rows; None: nobody was late
-    times: np.ndarray | None  # codes of the accepted rows' times
+    times: np.ndarray | None  # codes of the accepted rows' times; where late rows have numbers, of all rows
     sees: Sees
 
     def part(self, start: int, stop: int) -> Sees:
@@ -83,7 +90,7 @@ class Admission:
     turns: tuple[int, ...]  # the streams in the order in which they come, where ``order`` does not say
 
 
-def _short(numbers: np.ndarray) -> int | np.ndarray:
+def one_for_all(numbers: np.ndarray) -> int | np.ndarray:
     """One number where all are the same; they ascend."""
     return int(numbers[0]) if numbers.size and numbers[0] == numbers[-1] else numbers
 
@@ -103,6 +110,8 @@ class Arrivals:
         # Largest time seen by stream, then largest (time - lateness) by stream; an untimed stream holds nobody back.
         self.clock = np.array([*[BOTTOM] * self.streams, *(BOTTOM if timed else TOP for timed in self.timed)])
         self.axis: TimeAxis | None = None
+        # Whether late rows are counted, too: where several joins read one stream, a row may be late for one and not for another.
+        self.number_late = False
 
     def change_axis(self, axis: TimeAxis | None, latest: Sequence[np.ndarray | None]) -> None:
         """Go over to another axis. ``latest``: of each stream, the code on it of the largest time seen, if any."""
@@ -150,7 +159,19 @@ class Arrivals:
                 ahead[starts[k] : starts[k + 1]] = self._ahead(k, own)
         late, seen = np.empty(rows, np.bool_), np.empty(self.streams * rows, np.int64)
         clocks = np.empty(self.streams * rows if self._mixed else 0, np.int64)
-        judge(order, starts[:-1], self._timed_array, flat, ahead, clock, counts, late, seen, clocks)
+        judge(
+            order,
+            starts[:-1],
+            self._timed_array,
+            flat,
+            ahead,
+            clock,
+            counts,
+            late,
+            seen,
+            clocks,
+            self.number_late,
+        )
         parts = [slice(starts[k], starts[k + 1]) for k in range(self.streams)]
         by_stream = seen.reshape(self.streams, rows)
         by_clock = clocks.reshape(self.streams, rows if self._mixed else 0)
@@ -175,7 +196,7 @@ class Arrivals:
             before = clock[: self.streams].tolist()
             if self.timed[k] and own is not None and own.size:
                 late = self._late(k, own, clock)
-                if late is not None:
+                if late is not None and not self.number_late:
                     own = own[~late]
                     rows = own.size
             sees = tuple(
@@ -270,12 +291,12 @@ class Arrivals:
     ) -> Arrived:
         """What the rows of stream k may see, by the counts and the clocks that each has seen: matrices with a row a stream."""
         someone_late = bool(late.any())
-        if someone_late:
+        if someone_late and not self.number_late:
             kept = ~late
             seen, clocks = seen[:, kept], clocks[:, kept] if clocks.size else clocks
             times = None if times is None else times[kept]
         sees = tuple(
-            None if j == k else self._seen(k, j, times, _short(seen[j]), clocks[j])
+            None if j == k else self._seen(k, j, times, one_for_all(seen[j]), clocks[j])
             for j in range(self.streams)
         )
         return Arrived(late if someone_late else None, times, sees)

@@ -91,7 +91,7 @@ class Worker(Core):
 
     def _create(self, step: Create) -> None:
         work, side = self.work, step.side
-        index = work.access.index(side, step.capacity, step.predecessor)
+        index = work.access.index(side, 0, step.capacity, step.predecessor)
         checked, timed = len(work.plan.checks), work.timed[side]
         self.held[side][step.id] = SubWindow(step.base, step.capacity, index, checked, timed)
 

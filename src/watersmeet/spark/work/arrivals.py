@@ -17,7 +17,7 @@ import numpy as np
 
 from watersmeet.kernels.arrival import judge
 from watersmeet.spark.shuffle.layout import Dealing
-from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone
+from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone, one_for_all
 from watersmeet.streams.clock import BOTTOM
 
 Numbering = Callable[[np.ndarray], np.ndarray]
@@ -60,8 +60,8 @@ class BatchArrivals:
         matrix = np.broadcast_to(seen, (2, seen.size)), np.broadcast_to(clocks, (2, clocks.size))
         arrived = self.own.verdict(k, np.zeros(seen.size, np.bool_), times, *matrix)
         window, validity = self.windows[1 - k], arrived.of(1 - k)
-        validity.arrival_lo = 0 if window.rows is None else _short(other(window.lowest(seen)))
-        validity.arrival_hi = _short(other(seen))
+        validity.arrival_lo = 0 if window.rows is None else one_for_all(other(window.lowest(seen)))
+        validity.arrival_hi = one_for_all(other(seen))
         return arrived
 
     def numbering(self, k: int, turn: Turn, kept: np.ndarray | None) -> Numbering:
@@ -85,11 +85,6 @@ class BatchArrivals:
         deal = self.dealing[k]
         gone = deal.below(window.lowest(turn.totals[k])) - deal.below(turn.totals[k])
         return int(gone + counts[k]), BOTTOM
-
-
-def _short(numbers: np.ndarray) -> int | np.ndarray:
-    """One number where all are the same; they ascend."""
-    return int(numbers[0]) if numbers.size and numbers[0] == numbers[-1] else numbers
 
 
 def keyword_turn(arrivals: BatchArrivals, sizes: Sequence[int], clock: np.ndarray) -> Turn:

@@ -23,6 +23,7 @@ from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
 from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Stage
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.index.base import PairBuffer
+from watersmeet.join.access import indexes
 from watersmeet.join.chain import SubWindow
 from watersmeet.streams.arrival import Gone
 
@@ -88,7 +89,7 @@ class LinearStage(Stage):
         """Into segments of a fixed number of rows: all stages cut alike."""
         chain, k = self.chains[part.stream], part.stream
         size, before = partial(int, self._rows[k]), chain.subwindows[-1:]
-        chain.insert(part.block, size, partial(self.work.access.indexes, k), _never)
+        chain.insert(part.block, size, partial(indexes, self.work.access, k))
         if before and chain.subwindows[-1] is not before[0]:
             for link in self._tell_all:
                 link.put(Published(k, before[0]))
@@ -147,10 +148,6 @@ class LinearStage(Stage):
             for more in self.further(lot, self._buffer):
                 self._onward.put(Lot(load, part, place + 1, more))
                 yield
-
-
-def _never(sub: SubWindow) -> bool:
-    return False
 
 
 class LinearMJFlow(MultiwayFlow):

@@ -14,7 +14,7 @@ from watersmeet.flow.models.message import Found, Mark
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
 from watersmeet.flow.network import Link, Processor
 from watersmeet.index.base import PairBuffer
-from watersmeet.join.access import Sizing, StepAccess
+from watersmeet.join.access import Sizing, StepAccess, indexes
 from watersmeet.join.chain import Chain, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.steps import Partials, Segments, lots
@@ -63,7 +63,7 @@ class Stage(Processor):
         """Rows of a stream that is kept here. Nobody may be looking through it."""
         k, chain, work = part.stream, self.chains[part.stream], self.work
         size = partial(work.sizing.rows, k, chain.rows)
-        chain.insert(part.block, size, partial(work.access.indexes, k), work.full)
+        chain.insert(part.block, size, partial(indexes, work.access, k), work.full)
 
     def expire(self, gone: Sequence[Gone]) -> None:
         """Forget what is over. Nobody may be looking for it."""

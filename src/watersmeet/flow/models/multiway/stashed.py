@@ -24,6 +24,7 @@ from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
 from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Stage
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.index.base import PairBuffer
+from watersmeet.join.access import not_in
 from watersmeet.join.chain import SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.streams.arrival import Gone
@@ -124,7 +125,8 @@ class StashStage(Stage):
             access.by_stash.start(part.block, part.sees, slice(None), self.segments(), found, self._buffer)
             self.answer(load, found, begun)
             yield
-            lost = [MultiPart(part.stream, part.block, sees) for sees in access.recomputed(stash, part.sees)]
+            sees = not_in(stash, part.sees)
+            lost = [] if sees is None else [MultiPart(part.stream, part.block, sees)]
         for rest in lost:
             for step in (0, 1):
                 self.prepare(part.stream, step, part.block.count)

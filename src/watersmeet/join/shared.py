@@ -1,0 +1,260 @@
+"""Streams that several joins read: each row is stored once, and an index that several joins can use is made once.
+
+What each join remembers is its own: windows, clock, plan, flags, and a chain of sub-windows by which it sees the rows. What the chains
+hold is shared: the payload always; an index where two sub-windows begin with the same row, hold the same rows, and want the same
+keys. Validity ranges make that invisible: a join gives what it would give alone.
+
+- Arrival numbers are the stream's: every row that was pushed has one. A row that is late for one join need not be late for another: who
+  finds it late holds it without a key and before all times, and reports it as late.
+- Joins whose windows are about as long have their sub-windows cut at the same rows; for the shortest of them. Much shorter ones are cut
+  on their own: they would have to filter segments in which they see next to nothing, or cut the others' into crumbs.
+- All joins take a turn of a push together: rows of one stream are stored by all, and probe, before the next stream's come.
+- Each join lets go of sub-windows that it can no longer see; an index goes with the last of them, the payload with the slowest join.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.index.base import Index, PairBuffer
+from watersmeet.join.access import PARALLEL, Access
+from watersmeet.join.chain import Block, Chain, Maker, SubWindow
+from watersmeet.join.core import JoinCore, Push
+from watersmeet.join.matches import Matches
+from watersmeet.join.outcome import Outcome
+from watersmeet.join.pool import Pool, Task
+from watersmeet.streams.payload import Payload
+from watersmeet.streams.window import Window
+
+ALIKE = 8  # times: windows of which one is longer than the other by more have sub-windows of their own
+
+
+class Shelf:
+    """Sub-windows of one stream that several joins cut at the same rows."""
+
+    def __init__(self, rows: int | None) -> None:
+        self.rows = rows  # of the first reader's window; None: it goes by time, or has no end
+        self.readers: list[tuple[JoinCore, int]] = []  # and which of its streams this is
+        # By first row and identity, for as long as a sub-window has them.
+        self._indexes: WeakValueDictionary[tuple[int, Any], Index] = WeakValueDictionary()
+        self._cut: tuple[int, int | None] = (-1, None)
+
+    def suits(self, window: Window) -> bool:
+        """Whether a window is about as long as those that are here."""
+        if self.rows is None or window.rows is None:
+            return self.rows is window.rows
+        return self.rows <= ALIKE * window.rows and window.rows <= ALIKE * self.rows
+
+    def forget(self) -> None:
+        """A push was taken back: indexes may hold rows that never came, and are used by nobody any more."""
+        self._indexes.clear()
+        self._cut = (-1, None)
+
+    def insert(self, chain: Chain, block: Block, indexes: Maker) -> None:
+        """Store a block in a reader's chain; all readers get the same blocks, and decide alike."""
+        if self._cut[0] != block.first:
+            self._cut = block.first, self._size(block)
+        size = self._cut[1]
+        full = size is not None
+        chain.insert(block, lambda: size or self._least(), indexes, lambda sub: full)
+
+    def _size(self, block: Block) -> int | None:
+        """How many rows new sub-windows are made for, if any reader needs a new one for the block; None: there is room."""
+        newest = [(core, core.ledger.chains[k].subwindows[-1:]) for core, k in self.readers]
+        if any(not sub.takes(block) or core.ledger.long_enough(sub) for core, subs in newest for sub in subs):
+            return self._least()
+        return None
+
+    def _least(self) -> int:
+        return min(core.subwindow(k) for core, k in self.readers)
+
+    def indexes(
+        self, access: Access, k: int, base: int, capacity: int, previous: SubWindow | None
+    ) -> list[Index]:
+        """For a reader's sub-window that begins with row ``base``: those that others have made, where they are what it wants."""
+        found = []
+        for place, identity in enumerate(access.identities(k)):
+            index = self._indexes.get((base, identity))
+            if index is None:
+                index = access.index(
+                    k, place, capacity, None if previous is None else previous.indexes[place]
+                )
+                index.shared = True
+                self._indexes[base, identity] = index
+            found.append(index)
+        return found
+
+
+class SharedStream:
+    """The rows of one stream, and the shelves on which its readers have their sub-windows."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.payload = Payload(schema, schema.names)
+        self.readers: list[tuple[JoinCore, int]] = []
+        self._shelves: list[Shelf] = []
+
+    def joined(self, core: JoinCore, k: int, window: Window) -> Shelf:
+        """A join reads the stream from now on; returns where joins with windows about as long have their sub-windows."""
+        shelf = next((shelf for shelf in self._shelves if shelf.suits(window)), None)
+        if shelf is None:
+            shelf = Shelf(window.rows)
+            self._shelves.append(shelf)
+        for readers in (self.readers, shelf.readers):
+            readers.append((core, k))
+        return shelf
+
+    def left(self, core: JoinCore) -> None:
+        """A join reads no more."""
+        for readers in (self.readers, *(shelf.readers for shelf in self._shelves)):
+            readers[:] = [reader for reader in readers if reader[0] is not core]
+        self.drop_unseen()
+
+    def forget(self) -> None:
+        for shelf in self._shelves:
+            shelf.forget()
+
+    def drop_unseen(self) -> None:
+        """Let go of rows that no reader can see any more."""
+        ends = [core.ledger.chains[k].first for core, k in self.readers]
+        self.payload.drop_before(min(ends, default=self.payload.end))
+
+
+class SharedStreams:
+    """Some streams, and the joins that read them. Streams are numbered here; each join has some of them, by numbers of its own."""
+
+    def __init__(self, schemas: Sequence[pa.Schema], cores: int = 1) -> None:
+        self.streams = [SharedStream(schema) for schema in schemas]
+        self.readers: dict[JoinCore, tuple[int, ...]] = {}  # which stream is each of the join's
+        self.pool = Pool(cores)
+        self._before: list[Any] | None = None
+
+    # ---- who reads ----------------------------------------------------------------------------------------------
+
+    def add(self, core: JoinCore, streams: Sequence[int]) -> None:
+        """A join reads these streams from now on: rows that are there already are none of its business.
+
+        It must be new; ``open`` and ``bind`` follow, with the axis of time and the condition. It is pushed to from here alone.
+        """
+        mine = [self.streams[g] for g in streams]
+        ledger = core.ledger
+        ledger.read_rows_of([stream.payload for stream in mine])
+        ledger.start_at(np.array([stream.payload.end for stream in mine]))
+        core.shelves = [
+            stream.joined(core, k, window)
+            for k, (stream, window) in enumerate(zip(mine, ledger.windows, strict=True))
+        ]
+        self.readers[core] = tuple(streams)
+
+    def remove(self, core: JoinCore) -> None:
+        """A join reads no more; what it alone kept is let go of."""
+        for g in self.readers.pop(core):
+            self.streams[g].left(core)
+
+    # ---- one push -----------------------------------------------------------------------------------------------
+
+    def push(
+        self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
+    ) -> dict[JoinCore, Outcome]:
+        """Join a push, for every reader. ``order``, ``turns``: as for one join, of all streams. Until ``commit`` it can be taken back."""
+        self.mend()
+        pushes = {
+            core: _judged(core, streams, batches, order, turns) for core, streams in self.readers.items()
+        }
+        rows = sum(batch.num_rows for batch in batches if batch is not None)
+        self._cut_alike(pushes)
+        self._run([task for core, push in pushes.items() for task in core.preparing(push)], rows)
+        self._before = [stream.payload.mark() for stream in self.streams]
+        for stream, batch in zip(self.streams, batches, strict=True):
+            if batch is not None:
+                stream.payload.append(batch)
+        for core, push in pushes.items():
+            core.enter(push)
+        rounds = {core: core.rounds(push) for core, push in pushes.items()}
+        if order is None:
+            for g in turns:
+                self._round([rounds[core] for core, streams in self.readers.items() if g in streams], rows)
+        while self._round(list(rounds.values()), rows):
+            pass
+        outcomes = {core: core.leave(push) for core, push in pushes.items()}
+        for stream in self.streams:
+            stream.drop_unseen()
+        return outcomes
+
+    def _round(self, rounds: Sequence[Iterator[tuple[list[Task], list[Task]]]], rows: int) -> bool:
+        """One lot of each; whether there was any. What several joins store they may store in one index: one after the other."""
+        lots = [lot for lot in (next(one, None) for one in rounds) if lot is not None]
+        inserts = [task for stored, _ in lots for task in stored]
+        probes = [task for _, probed in lots for task in probed]
+
+        def insert_all(buffer: PairBuffer) -> None:
+            for task in inserts:
+                task(buffer)
+
+        self._run([insert_all, *probes] if inserts else probes, rows)
+        return bool(lots)
+
+    def _cut_alike(self, pushes: Mapping[JoinCore, Push]) -> None:
+        """Rows of a stream are cut into the same slices by all its readers: the finest that one of them wants."""
+        for stream in self.streams:
+            shares = []
+            for core, k in stream.readers:
+                push = pushes[core]
+                mine = push.pushed[k]
+                if mine is not None:
+                    shares.append((mine, core.cuts(mine, push.admission.order is not None)))
+            finest = max((cuts for _, cuts in shares), key=len, default=[])
+            for mine, _ in shares:
+                mine.cuts = finest
+
+    def _run(self, tasks: list[Task], rows: int) -> None:
+        self.pool.run(tasks, parallel=rows >= PARALLEL)
+
+    # ---- all or nothing -----------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """What was pushed counts, for every reader. After this nothing may fail."""
+        for core in self.readers:
+            core.commit()
+        self._before = None
+
+    def take_back(self) -> None:
+        """Nothing was pushed."""
+        if self._before is None:
+            return
+        for core in self.readers:
+            core.take_back()
+        for stream, mark in zip(self.streams, self._before, strict=True):
+            stream.payload.back_to(mark)
+            stream.forget()
+        self._before = None
+
+    def mend(self) -> None:
+        """After a push that failed: indexes that hold the rows there are."""
+        self.take_back()
+        for core in self.readers:
+            core.mend()
+
+    def close(self) -> None:
+        """End the threads."""
+        self.pool.close()
+
+
+def _judged(
+    core: JoinCore,
+    streams: Sequence[int],
+    batches: Sequence[pa.RecordBatch | None],
+    order: np.ndarray | None,
+    turns: Sequence[int],
+) -> Push:
+    """A push as one join sees it: only its own streams, by its own numbers."""
+    mine = [batches[g] for g in streams]
+    if order is not None:
+        places = np.full(max(*streams, int(order.max(initial=0))) + 1, len(streams), np.uint8)
+        places[list(streams)] = np.arange(len(streams))
+        order = places[order]
+        order = order[order < len(streams)]
+    admission = core.ledger.admit(mine, order, [streams.index(g) for g in turns if g in streams])
+    return Push(core.ledger.judged(mine, admission), admission, Matches(streams=len(streams)))
