@@ -74,13 +74,14 @@ class StreamJoin:
 
     How rows reach the cores and how results leave (docs/flows.md):
 
-    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake"; or a value that has the flow's own
-      options with it, such as ``SplitJoin(cores=2, fanout=4)``. Default None: no flow, the fastest.
+    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake", of more than two streams "circular_mj",
+      "linear_mj", "stashed_mj" (three) or "parallel_mj"; or a value that has the flow's own options with it, such as
+      ``SplitJoin(cores=2, fanout=4)``. Default None: no flow, the fastest.
     - ``order``: the order of the results: "none" (default), "outer", "inner" or "adaptive". Needs result="pairs".
     - ``precision``: with order "outer" or "inner": a punctuation after every so many rows, at least 1 (default: strict order).
     - ``target_rate``, ``target_latency``: with order "adaptive", one of them: rows a second, or seconds a push. Default None.
     - ``granularity``: most rows of a message between cores, at least 1. Default None: 8,192; 65,536 for "pan_join".
-    - ``fanout``: of the tree of "split_join", at least 2. Default None: 4.
+    - ``fanout``: of the tree of "split_join" or "parallel_mj", at least 2. Default None: 4.
     - ``queue``: messages that a queue holds, at least 1. Default None: 16, or more where messages are small.
     - ``on_core_failure``: "raise" (default) or "continue" without that core ("split_join" and "pan_join").
     - ``collect``: with "pan_join": how long rows may wait for a batch to fill, such as "10 ms" or a number of seconds. Default None: a
