@@ -113,7 +113,7 @@ class OneSearch(CircularStage):
     """A stage that has no room on one channel does not go on with another."""
 
     def ready(self, channel: Channel) -> bool:
-        busy = [other for other in self.channels if other.search is not None]
+        busy = [other for other in self.channels if other.search.begun]
         return super().ready(channel) and (not busy or channel in busy)
 
 
@@ -140,7 +140,7 @@ class StoresWhileSearched(CircularStage):
     """Rows are stored although a search that waits for room looks through the stage."""
 
     def idle(self) -> bool:
-        return all(channel.search is None for channel in self.channels if channel.inbox is None)
+        return not any(channel.search.begun for channel in self.channels if channel.inbox is None)
 
 
 # ---- one stream dealt out -----------------------------------------------------------------------------------------

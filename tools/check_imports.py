@@ -87,6 +87,14 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "runners": ("models",),
         "driver": ("catalog", "runners"),
     },
+    "flow/models/multiway": {
+        "load": (),
+        "stage": ("load",),
+        "circular": ("stage",),
+        "linear": ("stage",),
+        "parallel": ("stage",),
+        "stashed": ("stage",),
+    },
     "api": {
         "options": (),
         "tally": (),

@@ -27,7 +27,7 @@ from typing import ClassVar
 from watersmeet.flow.models.gather import Distributor, Funnel
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
-from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Stage
+from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Search, Stage
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.index.base import PairBuffer
 
@@ -39,7 +39,7 @@ class Channel:
 
     def __init__(self, origin: int, place: int, inbox: Link | None, outbox: Link | None) -> None:
         self.origin, self.place, self.inbox, self.outbox = origin, place, inbox, outbox
-        self.search: Iterator[None] | None = None  # that has been begun: a move each
+        self.search = Search()
         self.buffer = PairBuffer()  # a search that waits for room keeps its place there
 
 
@@ -77,7 +77,7 @@ class CircularStage(Stage):
         """Whether a search can go on, or begin."""
         if (self.results if channel.outbox is None else channel.outbox).full:
             return False
-        if channel.search is not None:
+        if channel.search.begun:
             return True
         inbox = channel.inbox
         return inbox is not None and bool(inbox.messages) and self.in_order(inbox.messages[0])
@@ -88,19 +88,17 @@ class CircularStage(Stage):
 
     def idle(self) -> bool:
         """Nobody looks through the rows."""
-        return all(channel.search is None for channel in self.channels)
+        return not any(channel.search.begun for channel in self.channels)
 
     def step(self, choice: int) -> None:
         if choice == CHAIN:
             self.receive(CHAIN, self.entry.get())
             return
         channel = self.channels[choice - 1]
-        if channel.search is None:
+        if not channel.search.begun:
             assert channel.inbox is not None
-            lot: Lot = channel.inbox.get()
-            channel.search = self._search(channel, lot)
-        if next(channel.search, self) is self:
-            channel.search = None
+            channel.search.begin(self._search(channel, channel.inbox.get()))
+        channel.search.go_on()
 
     # ---- rows ---------------------------------------------------------------------------------------------------
 
@@ -122,7 +120,7 @@ class CircularStage(Stage):
             if part is not None:
                 self.prepare(channel.origin, channel.place, part.block.count)
                 if channel.inbox is None:
-                    channel.search = self._begin(channel, load, part)
+                    channel.search.begin(self._begin(channel, load, part))
         self._settle()
 
     def oldest(self) -> MultiLoad:

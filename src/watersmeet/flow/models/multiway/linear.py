@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
-from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Stage
+from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Search, Stage
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.access import indexes
@@ -56,7 +56,7 @@ class LinearStage(Stage):
         self._rows = rows  # by stream: of a segment
         self._onward, self._tell_all = onward, list(tell)
         self._published: list[list[SubWindow]] = [[] for _ in range(work.streams)]
-        self._search: Iterator[None] | None = None  # that has been begun: a move each
+        self._search = Search()
         self._buffer = PairBuffer()
 
     @property
@@ -67,7 +67,7 @@ class LinearStage(Stage):
 
     def choices(self) -> Sequence[int]:
         found = [NOTICES] if len(self.inputs) > 1 and self.inputs[NOTICES].messages else []
-        if not self._onward.full and (self._search is not None or self.inputs[LINE].messages):
+        if not self._onward.full and (self._search.begun or self.inputs[LINE].messages):
             found.append(LINE)
         return found
 
@@ -75,10 +75,9 @@ class LinearStage(Stage):
         if choice == NOTICES:
             self.share(self.inputs[NOTICES].get())
             return
-        if self._search is None:
-            self._search = self._take(self.inputs[LINE].get())
-        if next(self._search, self) is self:
-            self._search = None
+        if not self._search.begun:
+            self._search.begin(self._take(self.inputs[LINE].get()))
+        self._search.go_on()
 
     # ---- rows ---------------------------------------------------------------------------------------------------
 

@@ -76,10 +76,12 @@ class ParallelCore(Stage):
 
     def _probe(self, part: MultiPart, matches: Matches) -> None:
         access, segments = self.work.access, self.segments()
-        for step in access.plan.steps[part.stream]:
-            self.work.compared(part.block.count, sum(sub.count for sub in segments[step.stream]))
+        walk = access.walks[part.stream]
+        before = len(walk.seen)
         for task in access.probes(part.stream, (part.block, part.sees), segments, 1, matches):
             task(self._buffer)
+        for place, partials, _ in walk.seen[before:]:  # who measures is alone
+            self.work.compared(partials, self.stored(walk.steps[place].stream))
 
 
 def turn_rows(work: MultiWork, stream: int) -> int:

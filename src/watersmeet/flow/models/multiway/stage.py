@@ -39,7 +39,30 @@ class MultiWork:
         return len(self.timed)
 
     def compared(self, partials: int, stored: int) -> None:
-        """So many partial results are about to be compared with so many rows: for who measures."""
+        """So many partial results are compared with so many rows: for who measures."""
+
+
+class Search:
+    """Work of several moves, each of which sends a message: it waits for room between two of them."""
+
+    def __init__(self) -> None:
+        self._moves: Iterator[None] | None = None
+
+    @property
+    def begun(self) -> bool:
+        return self._moves is not None
+
+    def begin(self, moves: Iterator[None]) -> None:
+        self._moves = moves
+
+    def go_on(self) -> None:
+        """Make one move."""
+        assert self._moves is not None
+        if next(self._moves, _OVER) is _OVER:
+            self._moves = None
+
+
+_OVER = object()
 
 
 class Stage(Processor):
@@ -112,7 +135,10 @@ class Stage(Processor):
 
     def _tell(self, part: MultiPart, place: int, partials: Partials) -> None:
         step = self.work.access.walks[part.stream].steps[place]
-        self.work.compared(partials.rows.size, sum(sub.count for sub in self.windows(step.stream)))
+        self.work.compared(partials.rows.size, self.stored(step.stream))
+
+    def stored(self, stream: int) -> int:
+        return sum(sub.count for sub in self.windows(stream))
 
     def prepare(self, stream: int, step: int, probes: float) -> None:
         """About so many partial results are to come to a step at once. Nobody may be looking through the stream."""

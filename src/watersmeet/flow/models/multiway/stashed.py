@@ -21,7 +21,7 @@ from typing import ClassVar
 from watersmeet.flow.models.gather import Funnel
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.models.multiway.load import Lot, MultiLoad, MultiPart
-from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Stage
+from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork, Search, Stage
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.access import not_in
@@ -34,9 +34,7 @@ ENTRY, RELEASES = 0, 1  # inputs of the first stage
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The second stage no longer reads the shared window for a load."""
-
-    load: MultiLoad
+    """The second stage no longer reads the shared window for one of the loads for which it was locked."""
 
 
 class StashStage(Stage):
@@ -50,7 +48,7 @@ class StashStage(Stage):
         self.hot, self.pair, self.shared = hot, pair, work.access.plan.steps[hot][1].stream
         self._onward = onward
         self._locks = 0  # loads for which the second stage may read the shared window
-        self._search: Iterator[None] | None = None  # that has been begun: a move each
+        self._search = Search()
         self._buffer = PairBuffer()
 
     # ---- which moves there are ----------------------------------------------------------------------------------
@@ -60,7 +58,7 @@ class StashStage(Stage):
         if self._onward.full or self.results.full:
             return found
         waiting = self.inputs[ENTRY].messages
-        if self._search is not None or (waiting and not self.must_wait(waiting[0])):
+        if self._search.begun or (waiting and not self.must_wait(waiting[0])):
             found.append(ENTRY)
         return found
 
@@ -70,15 +68,13 @@ class StashStage(Stage):
 
     def step(self, choice: int) -> None:
         if choice == RELEASES:
-            released: Released = self.inputs[RELEASES].get()
-            assert released.load is not None
+            self.inputs[RELEASES].get()
             self._locks -= 1
             return
-        if self._search is None:
+        if not self._search.begun:
             message = self.inputs[ENTRY].get()
-            self._search = self._pass(message) if isinstance(message, Mark) else self._take(message)
-        if next(self._search, self) is self:
-            self._search = None
+            self._search.begin(self._pass(message) if isinstance(message, Mark) else self._take(message))
+        self._search.go_on()
 
     # ---- rows ---------------------------------------------------------------------------------------------------
 
@@ -148,7 +144,7 @@ class HotStage(Stage):
     def __init__(self, work: MultiWork, first: StashStage, line: Link, releases: Link, results: Link) -> None:
         super().__init__(work, 1, [first.hot], [line], [releases, results])
         self._first, self._releases = first, releases
-        self._search: Iterator[None] | None = None  # that has been begun: a move each
+        self._search = Search()
         self._buffer = PairBuffer()
 
     def windows(self, stream: int) -> Sequence[SubWindow]:
@@ -158,17 +154,16 @@ class HotStage(Stage):
         return super().windows(stream)
 
     def choices(self) -> Sequence[int]:
-        return (0,) if not self.results.full and (self._search is not None or self.inputs[0].messages) else ()
+        return (0,) if not self.results.full and (self._search.begun or self.inputs[0].messages) else ()
 
     def step(self, choice: int) -> None:
-        if self._search is None:
+        if not self._search.begun:
             message = self.inputs[0].get()
             if not isinstance(message, Lot):
                 self.receive(0, message)
                 return
-            self._search = self._last(message)
-        if next(self._search, self) is self:
-            self._search = None
+            self._search.begin(self._last(message))
+        self._search.go_on()
 
     def receive(self, port: int, message: Message) -> None:
         if isinstance(message, Mark):
@@ -183,7 +178,7 @@ class HotStage(Stage):
     def _last(self, lot: Lot) -> Iterator[None]:
         begun = self.clock()
         if lot.partials is None:
-            self._releases.put(Released(lot.load))
+            self._releases.put(Released())
             return
         if lot.part.stream != self._first.hot:
             self.prepare(lot.part.stream, 1, lot.partials.rows.size)
