@@ -101,7 +101,7 @@ class FlowCore:
     def bind(
         self, condition: BoundCondition, columns: Sequence[Sequence[str]], index: str | None = None
     ) -> None:
-        self.planning.condition, self.planning.index = condition, index or self._said[0]
+        self.planning.bind(condition, index or self._said[0])
         self.ledger.fix(columns)
         self.make_plan(self.planning.shares())
 
@@ -330,6 +330,7 @@ class FlowCore:
 
     def _admitted(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> Admitted:
         """Judge and prepare; nothing is changed yet."""
+        self.planning.forget_texts()
         admission = self.ledger.admit(batches, order, turns)
         pushed, shares = self.ledger.judged(batches, admission), {}
         if self.joins:
