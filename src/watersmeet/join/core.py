@@ -116,7 +116,7 @@ class JoinCore:
 
         ``index``: another kind than the one that was asked for.
         """
-        self.planning.condition, self.planning.index = condition, index or self._said[0]
+        self.planning.bind(condition, index or self._said[0])
         self.ledger.fix(columns)
         self.make_plan(self.planning.shares())
 
@@ -189,6 +189,7 @@ class JoinCore:
         # Two streams of which one comes alone. A batch without rows is a batch: who pushes those has judged them elsewhere.
         only = batches[first] if self._simple and order is None and batches[1 - first] is None else None
         if only is not None and 0 < only.num_rows <= FEW:
+            self.planning.forget_texts()
             found = self._short.push(self, first, only)
             if found is not None:
                 ledger = self.ledger
@@ -211,6 +212,7 @@ class JoinCore:
         """
         if self._stale or self._before is not None:
             self.mend()
+        self.planning.forget_texts()
         pushed = self.ledger.judged(batches, admission)
         for k, (visitors, arrived) in enumerate(visiting):
             self._let_in(pushed[k], self.ledger.one_judged(k, visitors, arrived))

@@ -106,7 +106,7 @@ class FlowCore:
     def bind(
         self, condition: BoundCondition, columns: Sequence[Sequence[str]], index: str | None = None
     ) -> None:
-        self.planning.condition, self.planning.index = condition, index or self._said[0]
+        self.planning.bind(condition, index or self._said[0])
         self.ledger.fix(columns)
         self.make_plan(self.planning.shares())
 
@@ -338,6 +338,7 @@ class FlowCore:
 
     def _admitted(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> Admitted:
         """Judge and prepare; nothing is changed yet."""
+        self.planning.forget_texts()
         admission = self.ledger.admit(batches, order, turns)
         pushed, ready = self.ledger.judged(batches, admission), None
         if self.joins:
