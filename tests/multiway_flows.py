@@ -10,7 +10,7 @@ import watersmeet as wm
 from multiway import Run, combinations, expected, late_ids, make, push, runs, same
 from oracle import Combination
 from schedules import Schedule, step_by_step
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 
 FLOWS = ("linear_mj", "circular_mj", "stashed_mj", "parallel_mj")
 
@@ -73,8 +73,8 @@ def check_ahead(run: Run, schedule: Schedule, **options: Any) -> None:
 
 def must_move(join: wm.StreamJoin) -> None:
     """The streams have ended: until the last mark is out, something must be able to move."""
-    core = join._core
-    assert isinstance(core, FlowCore)
+    core = join._engine
+    assert isinstance(core, FlowEngine)
     runner = core.running.runner
     if runner is None:
         return

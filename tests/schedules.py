@@ -12,7 +12,7 @@ from functools import partial
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.flow.network import Processor
 from watersmeet.flow.runners.steps import Move, Steps
 
@@ -75,8 +75,8 @@ schedules = st.builds(
 def step_by_step(join: wm.StreamJoin, schedule: Schedule) -> Chooser:
     """Let the schedule move the join's network. Nothing may have been pushed yet."""
     chooser = schedule.begin()
-    core = join._core
-    assert isinstance(core, FlowCore)
+    core = join._engine
+    assert isinstance(core, FlowEngine)
     assert core.running.runner is None
     core.running.runner_class = partial(Steps, choose=chooser)
     return chooser

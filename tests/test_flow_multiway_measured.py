@@ -9,7 +9,7 @@ import pytest
 
 import watersmeet as wm
 from multiway_flows import FLOWS
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.flow.driver.loading import StepLoading
 from watersmeet.flow.models.message import Found, Mark
 from watersmeet.flow.models.multiway.parallel import PrintedParallelMJFlow
@@ -20,9 +20,9 @@ def keyed(rng: np.random.Generator, rows: int, keys: int) -> dict[str, np.ndarra
     return {"k": rng.integers(0, keys, rows)}
 
 
-def loading(join: wm.StreamJoin) -> tuple[FlowCore, StepLoading]:
-    core = join._core
-    assert isinstance(core, FlowCore)
+def loading(join: wm.StreamJoin) -> tuple[FlowEngine, StepLoading]:
+    core = join._engine
+    assert isinstance(core, FlowEngine)
     assert isinstance(core.loading, StepLoading)
     return core, core.loading
 

@@ -184,8 +184,8 @@ class OthersProbeAtOne(ParallelCore):
 class NoInterim(LinearStage):
     """No interim buffers: a stage sees what has been published, and nothing else."""
 
-    def windows(self, stream: int) -> Sequence[SubWindow]:
-        return super().windows(stream) if self.is_last else self._published[stream]
+    def subwindows(self, stream: int) -> Sequence[SubWindow]:
+        return super().subwindows(stream) if self.is_last else self._published[stream]
 
 
 class KeptTwice(LinearStage):

@@ -109,7 +109,7 @@ def test_texts_that_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     for at in range(100):
         names = [f"name {at * 20 + i}" for i in range(20)]
         assert join.push(r={"name": names}, s={"name": names}).count == 20
-    condition = join._core.planning.condition
+    condition = join._engine.planning.condition
     assert condition is not None
     assert condition.interner is not None
     assert len(condition.interner) < 500

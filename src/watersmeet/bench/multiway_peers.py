@@ -65,14 +65,14 @@ class PrintedParallelMJ(Multiway):
 
     def __init__(self, work: MultiwayWorkload, cores: int) -> None:
         from watersmeet.flow.catalog import FANOUT, QUEUE
-        from watersmeet.flow.driver.driver import FlowCore
+        from watersmeet.flow.driver.engine import FlowEngine
         from watersmeet.flow.driver.loading import StepLoading
         from watersmeet.flow.models.multiway.parallel import PrintedParallelMJFlow
 
         super().__init__(work, cores, flow="parallel_mj")
         self.name = PrintedParallelMJ.name
-        core = self.join._core
-        assert isinstance(core, FlowCore)
+        core = self.join._engine
+        assert isinstance(core, FlowEngine)
         assert isinstance(core.loading, StepLoading)
         core.loading.make_flow = lambda work, model, busiest: PrintedParallelMJFlow(work, QUEUE, FANOUT)
 

@@ -119,9 +119,11 @@ class PairLoading:
         # Time codes below which rows were over when the push began.
         gone, sequence = (first[1], second[1]), int(pending.counts.sum())
         inturn = [ready[k] for k in admission.turns if k in ready]
-        if admission.order is None:
+        if admission.interleaving is None:
             return self.cutter.in_turn(sequence, inturn, gone, order)
-        return self.cutter.interleaved(sequence, inturn, without_late(admission.order, pushed), gone, order)
+        return self.cutter.interleaved(
+            sequence, inturn, without_late(admission.interleaving, pushed), gone, order
+        )
 
 
 def _pairs(planning: Planning) -> PairAccess:
@@ -183,7 +185,7 @@ class StepLoading:
         arrivals, access = ledger.arrivals, _steps(planning)
         given = {k: pushed[k] for k in admission.turns}
         shares = {k: mine for k, mine in given.items() if mine is not None and mine.batch.num_rows}
-        order = None if admission.order is None else without_late(admission.order, pushed)
+        order = None if admission.interleaving is None else without_late(admission.interleaving, pushed)
         gone = arrivals.gone(arrivals.counts, arrivals.clock)
         return self.cutter.cut(access.block, shares, order, arrivals.counts.tolist(), gone)
 

@@ -16,7 +16,7 @@ class Keeper(Protocol):
 
     missing: Any
 
-    def windows(self, side: int, /) -> Sequence[SubWindow]:
+    def subwindows(self, side: int, /) -> Sequence[SubWindow]:
         """The sub-windows of a stream that are here."""
 
 

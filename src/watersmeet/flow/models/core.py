@@ -77,7 +77,7 @@ class Core(Processor):
         first = self.stores[side].first
         return TOP if first is None else first
 
-    def windows(self, side: int) -> Sequence[SubWindow]:
+    def subwindows(self, side: int) -> Sequence[SubWindow]:
         """The sub-windows of a stream that are here."""
         return self.stores[side].windows
 

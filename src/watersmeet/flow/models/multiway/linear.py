@@ -81,7 +81,7 @@ class LinearStage(Stage):
 
     # ---- rows ---------------------------------------------------------------------------------------------------
 
-    def windows(self, stream: int) -> Sequence[SubWindow]:
+    def subwindows(self, stream: int) -> Sequence[SubWindow]:
         return [*self._published[stream], *self.chains[stream].subwindows]
 
     def store(self, part: MultiPart) -> None:

@@ -95,9 +95,9 @@ class Stage(Processor):
 
     def segments(self) -> Segments:
         """The rows that are here, by stream."""
-        return [self.windows(k) for k in range(self.work.streams)]
+        return [self.subwindows(k) for k in range(self.work.streams)]
 
-    def windows(self, stream: int) -> Sequence[SubWindow]:
+    def subwindows(self, stream: int) -> Sequence[SubWindow]:
         chain = self.chains.get(stream)
         return () if chain is None else chain.subwindows
 
@@ -138,12 +138,12 @@ class Stage(Processor):
         self.work.compared(partials.rows.size, self.stored(step.stream))
 
     def stored(self, stream: int) -> int:
-        return sum(sub.count for sub in self.windows(stream))
+        return sum(sub.count for sub in self.subwindows(stream))
 
     def prepare(self, stream: int, step: int, probes: float) -> None:
         """About so many partial results are to come to a step at once. Nobody may be looking through the stream."""
         by = self.work.access.walks[stream].steps[step]
-        for sub in self.windows(by.stream)[-1:]:  # the others are sealed
+        for sub in self.subwindows(by.stream)[-1:]:  # the others are sealed
             sub.indexes[by.by].expect(probes)
 
     # ---- answers ------------------------------------------------------------------------------------------------

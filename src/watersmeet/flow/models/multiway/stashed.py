@@ -147,11 +147,11 @@ class HotStage(Stage):
         self._search = Search()
         self._buffer = PairBuffer()
 
-    def windows(self, stream: int) -> Sequence[SubWindow]:
+    def subwindows(self, stream: int) -> Sequence[SubWindow]:
         """The shared window is locked while it is asked for."""
         if stream == self._first.shared:
-            return self._first.windows(stream)
-        return super().windows(stream)
+            return self._first.subwindows(stream)
+        return super().subwindows(stream)
 
     def choices(self) -> Sequence[int]:
         return (0,) if not self.results.full and (self._search.begun or self.inputs[0].messages) else ()

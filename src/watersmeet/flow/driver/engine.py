@@ -1,4 +1,4 @@
-"""The join core of a flow: admits rows as any other, sends them through a network, and makes results of what leaves it.
+"""The engine of a flow: admits rows as any other, sends them through a network, and makes results of what leaves it.
 
 Rows are the state, here too: the ledger has them, and what the cores hold can be built from it at any time. So a push that fails is
 undone, a new plan gets new cores, and saving needs no core at all.
@@ -46,7 +46,7 @@ Admitted = tuple[list[Pushed | None], Admission, Any]  # and what loads are made
 Standing = tuple[Any, int, bool]  # the state, the newest push, and whether somebody else takes results
 
 
-class FlowCore:
+class FlowEngine:
     """The ledger, and cores that find the pairs.
 
     ``push`` sends and waits. Once somebody iterates ``leaving()``, it only sends: results leave there. Then two threads are at
@@ -521,7 +521,7 @@ class FlowCore:
 
     def _held(self, k: int) -> Iterable[SubWindow]:
         """The sub-windows of all cores. Some may share one."""
-        return {id(sub): sub for core in self.running.at_work() for sub in core.windows(k)}.values()
+        return {id(sub): sub for core in self.running.at_work() for sub in core.subwindows(k)}.values()
 
     def describe_flow(self) -> dict[str, Any]:
         return {
