@@ -12,9 +12,9 @@ import oracle
 import watersmeet as wm
 from oracle import Event, Outcome, Pair
 from strategies import Run, batch
-from watersmeet.join import core
+from watersmeet.join import engine, shared
 
-core.PARALLEL = 2  # so that a handful of rows wakes the threads
+engine.PARALLEL = shared.PARALLEL = 2  # so that a handful of rows wakes the threads
 
 
 def examples(n: int) -> settings:

@@ -12,8 +12,8 @@ from functools import partial
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from watersmeet.flow.driver.driver import FlowCore
-from watersmeet.flow.models.core import Core
+from watersmeet.flow.driver.engine import FlowEngine
+from watersmeet.flow.network import Processor
 from watersmeet.flow.runners.steps import Move, Steps
 
 CHANGE = 0.05  # how often a priority changes
@@ -48,7 +48,7 @@ class Chooser:
         move = moves[number % len(moves)] if number is not None else self._searched(moves)
         if self._left is not None:
             self._left -= 1
-            if self._left < 0 and isinstance(move[0], Core):
+            if self._left < 0 and isinstance(move[0], Processor):
                 self._left = None
                 vars(move[0])["step"] = _fail
         return move
@@ -75,8 +75,8 @@ schedules = st.builds(
 def step_by_step(join: wm.StreamJoin, schedule: Schedule) -> Chooser:
     """Let the schedule move the join's network. Nothing may have been pushed yet."""
     chooser = schedule.begin()
-    core = join._core
-    assert isinstance(core, FlowCore)
+    core = join._engine
+    assert isinstance(core, FlowEngine)
     assert core.running.runner is None
     core.running.runner_class = partial(Steps, choose=chooser)
     return chooser

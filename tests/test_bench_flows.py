@@ -21,7 +21,7 @@ from watersmeet.bench.flow_cases import (
     flow_cases,
     simulations,
 )
-from watersmeet.bench.flow_engine import FlowEngine, FlowSetting
+from watersmeet.bench.flow_engine import FlowSetting, OurFlow
 from watersmeet.bench.flow_latency import STAGES
 from watersmeet.bench.flow_plots import write_flow_plots
 from watersmeet.bench.flow_report import model_lines, print_flows, write_flows
@@ -106,7 +106,7 @@ def measured() -> FlowOutcome:
 @pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("flow", FLOWS)
 def test_windows_are_full_without_having_been_scanned_full(flow: str, timed: bool) -> None:
-    engine = FlowEngine(setting(flow, timed=timed, window=2051))
+    engine = OurFlow(setting(flow, timed=timed, window=2051))
     rows = [stream["rows"] for stream in engine.join.stats()["streams"].values()]
     assert rows == [2051, 2051]
     if engine.exact:

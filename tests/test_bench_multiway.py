@@ -162,7 +162,10 @@ def test_the_full_run_covers_what_the_issue_lists() -> None:
             sum(title.startswith(f"{streams}-way, one key, match probability 0.00049") for title in titles)
             == 3
         )
-    assert sum("stash" in title for title in titles) == 3 * 2 * len(THIRD_SHARES)
+    assert sum(", stash " in title for title in titles) == 3 * 2 * len(THIRD_SHARES)
+    for design in ("linear_mj", "circular_mj", "parallel_mj", "parallel_mj as printed"):
+        assert sum(title.endswith(f" · {design}") for title in titles) == 2
+    assert sum(title.endswith(" · stashed_mj") for title in titles) == 1
     assert any("Pathway" in title for title in titles)
     assert MultiwayPlan.of(False, 2).window == 1 << 14
 
@@ -170,7 +173,7 @@ def test_the_full_run_covers_what_the_issue_lists() -> None:
 def test_without_a_stash_the_cases_of_it_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiway_cases, "OPTIONS", ())
     outcome, console = MultiwayOutcome(), Console(record=True, width=160)
-    stashed = [case for case in all_cases(small_plan()) if "stash" in case.title]
+    stashed = [case for case in all_cases(small_plan()) if ", stash " in case.title]
     for case in stashed:
         run_case(case, small_plan(), outcome, console)
     assert len(outcome.skipped) == len(stashed) == 2 * len(THIRD_SHARES)
@@ -293,10 +296,14 @@ def test_a_small_run_measures_checks_and_writes_everything(
     )
     content = json.loads(files["json"].read_text())
     assert not content["problems"]
-    assert all(one["verified"] for one in content["points"])
+    assert all(one["verified"] for one in content["points"] if one["joiner"] != "parallel_mj as printed")
+    (share,) = content["printed_parallel_mj"]
+    assert share["expected"] == 0.5
+    assert 0.2 < share["found"] < 0.8
     assert {one["group"] for one in content["points"]} >= {
         "probability",
         "chain",
+        "flows",
         "origin",
         "streams",
         "peers",

@@ -146,7 +146,7 @@ def test_empty_batches_have_empty_keys_and_bounds() -> None:
 
 def test_columns_of_nulls_match_nothing() -> None:
     nulls = pa.RecordBatch.from_arrays([pa.nulls(3, kind) for kind in NAMES.values()], names=list(NAMES))
-    condition = bound("r.x + 1 < s.x AND r.n = s.n AND r.d < s.d + 1 AND r.f > s.f")
+    condition = bound("r.x + 1 < s.x AND r.n = s.n AND r.d < s.d + 1 AND r.f > s.f AND r.n || 'x' < s.n")
     for band in condition.bands:
         _, valid = band.keys("r", nulls)
         assert valid is not None

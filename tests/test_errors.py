@@ -267,7 +267,7 @@ def test_a_push_that_fails_half_way_is_undone(bound: bool, monkeypatch: pytest.M
     join.push(r={"k": [1, 2], "ts": [1, 2]})
     with monkeypatch.context() as patch:
         patch.setattr(
-            type(join._core.planning),
+            type(join._engine.planning),
             "learn_matches",
             lambda *_: (_ for _ in ()).throw(MemoryError("none left")),
         )

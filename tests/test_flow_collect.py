@@ -17,7 +17,7 @@ from harness import examples, expected, late, late_ids, make, pairs, push, same_
 from strategies import HOWS, Run, runs
 from test_flows import band_join, numbers
 from watersmeet.flow.collect import Collector
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 
 any_run = st.sampled_from(HOWS).flatmap(lambda how: runs(how=how))
 
@@ -31,9 +31,9 @@ class Clock:
 
 
 def collector_of(join: wm.StreamJoin) -> Collector:
-    assert isinstance(join._core, FlowCore)
-    assert join._core.intake.collector is not None
-    return join._core.intake.collector
+    assert isinstance(join._engine, FlowEngine)
+    assert join._engine.intake.collector is not None
+    return join._engine.intake.collector
 
 
 def with_clock(join: wm.StreamJoin) -> Clock:
@@ -63,8 +63,8 @@ def test_collecting_changes_when_results_come_but_not_which(
     join = make(run, flow="pan_join", cores=cores, granularity=granularity, collect="10 ms")
     results = []
     for number, events in enumerate(run.pushes):
-        core = join._core
-        assert isinstance(core, FlowCore)
+        core = join._engine
+        assert isinstance(core, FlowEngine)
         assert core.intake.collector is not None
         core.intake.collector.clock = lambda number=number: sum(waits[i % len(waits)] for i in range(number))
         results.append(push(join, run, events))

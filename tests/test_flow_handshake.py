@@ -21,7 +21,7 @@ from harness import examples, expected, late, late_ids, make, pairs, push, reloa
 from oracle import Pair
 from schedules import Schedule, schedules, step_by_step
 from strategies import HOWS, INDEXES, Run, runs
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.flow.runners.steps import Move, Steps
 from watersmeet.streams.window import Window
 
@@ -180,8 +180,8 @@ def over_when_it_comes(flow: str, timed: str, counted: str, cores: int, told: bo
     shape: dict[str, Any] = {"index": "bi_sort", "subwindow": 1, "granularity": 1, "queue": 4}
     join = wm.StreamJoin("r.k = s.k", r=windows["r"], s=windows["s"], flow=flow, cores=cores, **shape)
     with closing(join):
-        core = join._core
-        assert isinstance(core, FlowCore)
+        core = join._engine
+        assert isinstance(core, FlowEngine)
         core.running.runner_class = partial(Steps, choose=partial(fast, "rs".index(timed)))
         found = pairs(join.push(**{timed: {"k": [0, 0], "ts": [0, 5]}}))
         if told:
@@ -206,8 +206,8 @@ def numbers(rows: int, start: int = 0) -> dict[str, np.ndarray]:
 
 
 def line(join: wm.StreamJoin) -> Any:
-    core = join._core
-    assert isinstance(core, FlowCore)
+    core = join._engine
+    assert isinstance(core, FlowEngine)
     return core.running.flow
 
 
@@ -277,5 +277,5 @@ def test_no_row_is_forgotten_while_the_last_ones_meet(monkeypatch: pytest.Monkey
     blocks = join.results()
     join.push(r={"x": [1, 2]}, s={"a": [1, 3]})
     join.finish()
-    monkeypatch.setattr("watersmeet.flow.driver.driver.FlowCore.end_of_push", lambda *given: 1 / 0)
+    monkeypatch.setattr("watersmeet.flow.driver.engine.FlowEngine.end_of_push", lambda *given: 1 / 0)
     assert sorted(pair for block in blocks for pair in pairs(block)) == [(-1, 1), (0, 0), (1, -1)]

@@ -19,9 +19,9 @@ from mutants import is_found_out
 from schedules import Schedule, schedules, step_by_step
 from strategies import HOWS, INDEXES, Run, runs
 from test_flow_order import check_order, never_late
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.flow.driver.running import Running
-from watersmeet.flow.models.manager import Command, Create, Expire, Insert, Manager, Place, Probe, Reach, Seal
+from watersmeet.flow.models.manager import Ask, Command, Create, Expire, Insert, Manager, Place, Reach, Seal
 from watersmeet.flow.models.pan_join import Answer, Commands, PanJoinFlow, Reception, Worker
 from watersmeet.flow.network import Message
 from watersmeet.flow.runners.steps import Steps
@@ -188,22 +188,22 @@ def rows(column: str, count: int, start: int = 0) -> dict[str, np.ndarray]:
 
 
 def flow_of(join: wm.StreamJoin) -> PanJoinFlow:
-    assert isinstance(join._core, FlowCore)
-    assert isinstance(join._core.running.flow, PanJoinFlow)
-    return join._core.running.flow
+    assert isinstance(join._engine, FlowEngine)
+    assert isinstance(join._engine.running.flow, PanJoinFlow)
+    return join._engine.running.flow
 
 
 def test_workers_with_nothing_to_probe_get_no_probe(ledger: Ledger) -> None:
     join = band_join(wm.Rows(100), cores=3, subwindow=4, granularity=4)
     join.push(s=rows("a", 4))
-    assert ledger.of(Probe) == []
+    assert ledger.of(Ask) == []
     join.push(r=rows("x", 4))
-    assert [(worker, step.ids) for worker, step in ledger.of(Probe)] == [(1, [0])]
+    assert [(worker, step.ids) for worker, step in ledger.of(Ask)] == [(1, [0])]
     assert [worker for worker, _ in ledger.of(Insert)] == [1, 0]
     join.push(s=rows("a", 8, 4))  # sub-windows of s are now at workers 1, 2 and 0
     ledger.sent.clear()
     join.push(r=rows("x", 4, 4))
-    assert sorted(worker for worker, _ in ledger.of(Probe)) == [0, 1, 2]
+    assert sorted(worker for worker, _ in ledger.of(Ask)) == [0, 1, 2]
     join.close()
 
 
@@ -212,7 +212,7 @@ def test_only_sub_windows_that_a_probe_may_see_are_asked(ledger: Ledger) -> None
     join.push(s=rows("a", 40))  # four sub-windows, at workers 1, 2, 3 and 0
     ledger.sent.clear()
     join.push(r=rows("x", 5, 42))  # times 42 to 46 see 32 and later
-    assert [worker for worker, _ in ledger.of(Probe)] == [0]
+    assert [worker for worker, _ in ledger.of(Ask)] == [0]
     join.close()
 
 
@@ -220,7 +220,7 @@ def test_rows_that_can_match_nothing_ask_nobody(ledger: Ledger) -> None:
     join = band_join(wm.Rows(100), cores=2)
     join.push(s=rows("a", 4))
     join.push(r={"x": [None, None], "ts": [1, 2]})
-    assert ledger.of(Probe) == []
+    assert ledger.of(Ask) == []
     join.close()
 
 
@@ -234,7 +234,7 @@ def test_what_is_commanded_makes_sense(run: Run, shape: dict[str, Any], schedule
     ):
         ledger = Ledger(patch)
         step_by_step(join, schedule)
-        join._core.planning.replans = []  # one network for the whole run
+        join._engine.planning.replans = []  # one network for the whole run
         for events in run.pushes:
             push(join, run, events)
         loads = [(worker, commands.load.number) for worker, commands in ledger.sent]
@@ -252,7 +252,7 @@ def test_what_is_commanded_makes_sense(run: Run, shape: dict[str, Any], schedule
                 elif isinstance(step, Seal):
                     assert step.id not in sealed
                     sealed.add(step.id)
-                elif isinstance(step, Probe):
+                elif isinstance(step, Ask):
                     assert step.ids
                     assert all(filled[number] > 0 for number in step.ids)
                 else:
@@ -278,7 +278,7 @@ def test_whole_sub_windows_expire_and_memory_stays_bounded(ledger: Ledger, windo
         join.push(r=rows("x", 30, start), s=rows("a", 30, start))
         flow = flow_of(join)
         for side in (0, 1):
-            subs = [sub for worker in flow.workers for sub in worker.windows(side)]
+            subs = [sub for worker in flow.workers for sub in worker.subwindows(side)]
             assert sum(sub.count for sub in subs) <= 100 + 30 + 2 * 20
             # The manager knows as much as the workers do.
             assert sorted((place.base, place.end) for place in flow.manager.chains[side]) == sorted(
@@ -347,7 +347,7 @@ def test_interleaved_rows_that_probe_before_all_are_stored_are_found_out(
     obey = Worker.obey
 
     def hasty(self: Worker, steps: list[Command]) -> Any:
-        ranks = {Create: 0, Probe: 1}
+        ranks = {Create: 0, Ask: 1}
         return obey(self, sorted(steps, key=lambda step: ranks.get(type(step), 2)))
 
     monkeypatch.setattr(Worker, "obey", hasty)

@@ -130,8 +130,8 @@ def blocked(join: wm.StreamJoin, producers: int = 1) -> list[Actor]:
     actors = [Actor(lambda k=k: produce(join, k, 10_000)) for k in range(producers)]  # type: ignore[misc]
     arrived = -1
     deadline = time.monotonic() + LONG
-    while arrived != join._core.ledger.arrivals.counts.sum() and time.monotonic() < deadline:
-        arrived = join._core.ledger.arrivals.counts.sum()
+    while arrived != join._engine.ledger.arrivals.counts.sum() and time.monotonic() < deadline:
+        arrived = join._engine.ledger.arrivals.counts.sum()
         time.sleep(0.15)
     assert all(actor.is_alive() for actor in actors)
     return actors
@@ -219,8 +219,8 @@ def test_a_core_takes_no_push_after_its_finish_although_the_end_was_not_taken(fl
     join = equi_join(flow, queue=None)
     blocks = join.results()
     join.push(rows_of(0, 0))
-    join._core.finish()
-    join._core.commit()
+    join._engine.finish()
+    join._engine.commit()
     with pytest.raises(wm.StateError, match=r"got a push after finish\(\)"):
         join.push(rows_of(1, 0))
     assert sum(block.count for block in rest(blocks)) == 0

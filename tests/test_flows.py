@@ -238,7 +238,10 @@ def test_explain_and_stats_tell_of_the_flow() -> None:
             {"flow": "split_join", "granularity": 0},
             "granularity= must be a whole number of at least 1; got 0",
         ),
-        ({"flow": "three_step", "fanout": 2}, "fanout= goes with flow='split_join'; got flow='three_step'"),
+        (
+            {"flow": "three_step", "fanout": 2},
+            "fanout= goes with flow='split_join', 'parallel_mj'; got flow='three_step'",
+        ),
         ({"order": "sorted"}, "order= must be one of none, outer, inner, adaptive; got 'sorted'"),
         ({"order": "outer", "precision": 0}, "precision= must be a whole number of at least 1; got 0"),
         ({"precision": 3}, "precision= goes with order='outer' or 'inner'; got order='none'"),

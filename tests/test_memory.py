@@ -18,7 +18,7 @@ def used(index: str, how: str) -> list[weakref.ref[Chain]]:
     numbers = np.arange(400)
     for _ in range(4):
         join.push(r={"x": numbers, "y": numbers}, s={"a": numbers, "b": numbers})
-    return [weakref.ref(chain) for chain in join._core.ledger.chains]
+    return [weakref.ref(chain) for chain in join._engine.ledger.chains]
 
 
 @pytest.mark.parametrize("how", ["inner", "full"])

@@ -30,7 +30,7 @@ WINDOWS: dict[str, Callable[[], wm.Rows | wm.Range | wm.Unbounded]] = {
 
 
 def stash_of(join: wm.StreamJoin) -> Stash:
-    access = join._core.planning.access
+    access = join._engine.planning.access
     assert isinstance(access, StepAccess)
     assert access.stash is not None
     return access.stash
@@ -84,7 +84,7 @@ def test_no_stash_of_any_size_changes_a_result(condition: str, size: Any) -> Non
                 order = random.permutation([name for name, batch in rows.items() for _ in batch["k"]])
             assert listed(with_stash.push(rows, order=order)) == listed(plain.push(rows, order=order)), seed
             access = (
-                with_stash._core.planning.access
+                with_stash._engine.planning.access
             )  # no stash where no two streams are linked with each other and the hot one
             used += access.stash.held if isinstance(access, StepAccess) and access.stash is not None else 0
     assert used or size == "auto"
@@ -110,7 +110,7 @@ def test_what_the_steps_behind_a_stash_have_seen_does_not_pile_up() -> None:
     notes = []
     for at in range(60):
         join.push(batches(random, "abcd", at, "c"))
-        access = join._core.planning.access
+        access = join._engine.planning.access
         assert isinstance(access, StepAccess)
         assert access.by_stash is not None
         notes.append(len(access.by_stash.seen))
@@ -146,10 +146,10 @@ def test_a_full_stash_is_overwritten_and_recovers() -> None:
         push(3)  # a burst: hundreds of pairs
     assert stash_of(join).overwritten > 0
     first = stash_of(join).plan.pair[0]
-    assert stash_of(join).complete_from > join._core.ledger.chains[first].first
+    assert stash_of(join).complete_from > join._engine.ledger.chains[first].first
     for _ in range(12):
         push(1000)
-    assert stash_of(join).complete_from <= join._core.ledger.chains[first].first
+    assert stash_of(join).complete_from <= join._engine.ledger.chains[first].first
     assert stash_of(join).held <= 20
 
 
@@ -170,7 +170,7 @@ def test_a_stash_goes_on_after_a_push_that_failed_and_after_loading(tmp_path: Pa
 
 
 def _failing(join: wm.StreamJoin, rows: dict[str, Any]) -> None:
-    core = join._core
+    core = join._engine
     replan = core._replan
 
     def fail() -> None:

@@ -10,10 +10,11 @@ import pytest
 import watersmeet as wm
 from watersmeet.api.options import JoinOptions
 from watersmeet.api.stream_join import OPTIONS
-from watersmeet.flow.catalog import FLOWS
+from watersmeet.flow.catalog import FLOWS, MULTIWAY
 from watersmeet.flow.options import MODELS, FlowModel, FlowOptions
 
 ON = "r.x = s.a"
+NAMES = "three_step, handshake, low_latency_handshake, split_join, pan_join, linear_mj, circular_mj, stashed_mj, parallel_mj"
 WINDOWS = {"r": wm.Rows(10), "s": wm.Rows(10)}
 
 
@@ -60,14 +61,16 @@ def test_keywords_say_what_a_value_leaves_open() -> None:
         ),
         (
             {"flow": wm.SplitJoin},
-            "flow= must be one of three_step, handshake, low_latency_handshake, split_join, pan_join; got the class SplitJoin; say "
-            "SplitJoin()",
+            f"flow= must be one of {NAMES}; got the class SplitJoin; say SplitJoin()",
         ),
         (
             {"flow": 7},
-            "flow= must be one of three_step, handshake, low_latency_handshake, split_join, pan_join; got 7",
+            f"flow= must be one of {NAMES}; got 7",
         ),
-        ({"flow": wm.Handshake(), "fanout": 3}, "fanout= goes with flow='split_join'; got flow='handshake'"),
+        (
+            {"flow": wm.Handshake(), "fanout": 3},
+            "fanout= goes with flow='split_join', 'parallel_mj'; got flow='handshake'",
+        ),
         ({"flow": wm.SplitJoin(), "collect": 1}, "collect= goes with flow='pan_join'; got flow='split_join'"),
         ({"flow": wm.ThreeStep(), "cores": 2}, "flow='three_step' runs on one core; got cores=2"),
         (
@@ -80,13 +83,11 @@ def test_keywords_say_what_a_value_leaves_open() -> None:
         ),
         (
             {"fanout": 2},
-            "fanout= goes with a flow; got no flow=, which may be one of three_step, handshake, low_latency_handshake, split_join, "
-            "pan_join",
+            f"fanout= goes with a flow; got no flow=, which may be one of {NAMES}",
         ),
         (
             {"on_core_failure": "continue"},
-            "on_core_failure= goes with a flow; got no flow=, which may be one of three_step, handshake, low_latency_handshake, "
-            "split_join, pan_join",
+            f"on_core_failure= goes with a flow; got no flow=, which may be one of {NAMES}",
         ),
         (
             {"flow": wm.SplitJoin(order="inner"), "result": "count"},
@@ -151,7 +152,7 @@ def test_values_do_not_change() -> None:
 
 
 def test_a_flow_has_the_options_that_it_can_use_and_no_others() -> None:
-    assert list(MODELS) == list(FLOWS)
+    assert list(MODELS) == [*FLOWS, *MULTIWAY]
     everything = set(FlowOptions.__annotations__)
     for model in MODELS.values():
         own = {field.name for field in fields(model)}

@@ -18,7 +18,7 @@ from multiway_conditions import NAMES, Condition, column_type, conditions
 from oracle import Event, Window
 from strategies import TIMES, column, in_pushes
 from watersmeet.join.binding import Texts
-from watersmeet.join.core import JoinCore
+from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import join_type
 from watersmeet.join.shared import SharedStreams
@@ -70,12 +70,12 @@ class Reader:
             schemas={name: SCHEMAS[name] for name in self.windows},
         )  # fmt: skip
 
-    def core(self, shared: SharedStreams) -> JoinCore:
+    def core(self, shared: SharedStreams) -> JoinEngine:
         kind = join_type(self.how)
         texts = Texts(self.named, self.condition.text, "*", kind)
         known = texts.bind(tuple(SCHEMAS[name] for name in self.windows))
         assert known.condition is not None
-        core = JoinCore(
+        core = JoinEngine(
             list(self.windows), list(self.named.values()), kind, self.index, self.mode, 1, self.subwindow
         )
         shared.add(core, [STREAMS.index(name) for name in self.windows])
@@ -153,7 +153,7 @@ def batch(events: Sequence[Event], stream: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column(mine, field, UNIT) for field in schema], schema=schema)
 
 
-def push_shared(shared: SharedStreams, events: Sequence[Event]) -> dict[JoinCore, Outcome]:
+def push_shared(shared: SharedStreams, events: Sequence[Event]) -> dict[JoinEngine, Outcome]:
     names = [name for name, _ in events]
     present = list(dict.fromkeys(names))
     turns = [*present, *(name for name in STREAMS if name not in present)]
@@ -199,7 +199,7 @@ class Alone:
 
 def check(company: Sequence[Reader], pushes: Sequence[Sequence[Event]], cores: int = 1) -> SharedStreams:
     shared = SharedStreams(list(SCHEMAS.values()), cores)
-    there: dict[int, tuple[JoinCore, Alone]] = {}
+    there: dict[int, tuple[JoinEngine, Alone]] = {}
     for number, events in enumerate(pushes):
         for i, reader in enumerate(company):
             if reader.joins == number:
@@ -257,11 +257,11 @@ def some_pushes(count: int, size: int = 60) -> list[tuple[Event, ...]]:
     return _in_blocks([tuple(push) for push in in_pushes(events, [size])][:count])
 
 
-def held(core: JoinCore) -> set[int]:
+def held(core: JoinEngine) -> set[int]:
     return {id(index) for chain in core.ledger.chains for sub in chain.subwindows for index in sub.indexes}
 
 
-def shared_by(*readers: Reader, pushes: Sequence[Sequence[Event]]) -> tuple[SharedStreams, list[JoinCore]]:
+def shared_by(*readers: Reader, pushes: Sequence[Sequence[Event]]) -> tuple[SharedStreams, list[JoinEngine]]:
     shared = SharedStreams(list(SCHEMAS.values()))
     cores = [reader.core(shared) for reader in readers]
     for events in pushes:
@@ -320,10 +320,10 @@ def test_a_push_that_fails_anywhere_is_undone_for_every_join(flow: str) -> None:
     if flow == "interleaved":
         pushes = [tuple(event for event in rows(20, n) if event[0] in "ab") for n in range(6)]
 
-    def make() -> tuple[SharedStreams, list[JoinCore]]:
+    def make() -> tuple[SharedStreams, list[JoinEngine]]:
         return shared_by(*company, pushes=pushes[:4])
 
-    def operation(made: tuple[SharedStreams, list[JoinCore]]) -> list[Any]:
+    def operation(made: tuple[SharedStreams, list[JoinEngine]]) -> list[Any]:
         shared, cores = made
         try:
             outcomes = push_shared(shared, pushes[4])
@@ -334,7 +334,7 @@ def test_a_push_that_fails_anywhere_is_undone_for_every_join(flow: str) -> None:
             raise
         return given
 
-    def standing(made: tuple[SharedStreams, list[JoinCore]]) -> Any:
+    def standing(made: tuple[SharedStreams, list[JoinEngine]]) -> Any:
         shared, cores = made
         ends = [(stream.payload.end, stream.payload.first) for stream in shared.streams]
         return ends, [
@@ -346,7 +346,7 @@ def test_a_push_that_fails_anywhere_is_undone_for_every_join(flow: str) -> None:
     wanted = operation(undisturbed)
     after = [found(one) for one in push_shared(undisturbed[0], pushes[5]).values()]
 
-    def check_rest(made: tuple[SharedStreams, list[JoinCore]], given: list[Any]) -> None:
+    def check_rest(made: tuple[SharedStreams, list[JoinEngine]], given: list[Any]) -> None:
         assert given == wanted
         assert [found(one) for one in push_shared(made[0], pushes[5]).values()] == after
 

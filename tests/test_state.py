@@ -134,7 +134,7 @@ def test_a_join_whose_middle_sub_window_has_gone_is_saved_and_loaded(tmp_path: P
         ids = np.arange(first, first + 4)
         join.push(r={"id": ids, "ts": np.full(4, time), "x": ids - first})
     join.push(s={"id": np.array([0]), "ts": np.array([2310]), "x": np.array([99])})
-    assert [sub.base for sub in join._core.ledger.chains[0].subwindows] == [0, 8, 12]
+    assert [sub.base for sub in join._engine.ledger.chains[0].subwindows] == [0, 8, 12]
     join.save(tmp_path)
     probe = {"id": np.array([1, 2]), "ts": np.array([2000, 2300]), "x": np.array([2, 3])}
     found = [one.push(s=probe).to_arrow().to_pydict() for one in (join, wm.StreamJoin.load(tmp_path))]

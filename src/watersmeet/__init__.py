@@ -12,20 +12,33 @@ from watersmeet.errors import (
     StateError,
     WatersmeetError,
 )
-from watersmeet.flow.options import Handshake, LowLatencyHandshake, PanJoin, SplitJoin, ThreeStep
+from watersmeet.flow.options import (
+    CircularMJ,
+    Handshake,
+    LinearMJ,
+    LowLatencyHandshake,
+    PanJoin,
+    ParallelMJ,
+    SplitJoin,
+    StashedMJ,
+    ThreeStep,
+)
 from watersmeet.flow.order import Punctuation
 from watersmeet.streams.window import Range, Rows, Unbounded
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CircularMJ",
     "ConditionError",
     "CoreFailed",
     "DataError",
     "Handshake",
+    "LinearMJ",
     "LowLatencyHandshake",
     "OptionError",
     "PanJoin",
+    "ParallelMJ",
     "Punctuation",
     "Range",
     "Result",
@@ -33,6 +46,7 @@ __all__ = [
     "Rows",
     "SchemaError",
     "SplitJoin",
+    "StashedMJ",
     "StateError",
     "StreamJoin",
     "ThreeStep",

@@ -10,31 +10,31 @@ from watersmeet.api.options import JoinOptions
 from watersmeet.api.tally import Tally
 from watersmeet.join.access import StepAccess
 from watersmeet.join.binding import Schemas
-from watersmeet.join.engine import Engine
+from watersmeet.join.interface import Engine
 from watersmeet.join.orders import Orders
 from watersmeet.join.plan import Plan
 from watersmeet.streams.clock import BOTTOM
 
 
 def describe(
-    core: Engine, options: JoinOptions, schemas: Schemas, counters: Tally, ended: str
+    engine: Engine, options: JoinOptions, schemas: Schemas, counters: Tally, ended: str
 ) -> dict[str, Any]:
     """Everything that is known of a join now. ``ended``: by what call, or ""."""
-    arrived = int(core.ledger.arrivals.counts.sum())
+    arrived = int(engine.ledger.arrivals.counts.sum())
     seconds = counters.seconds
     return {
         "options": options.to_json(),
-        "flow": core.describe_flow(),
-        "plan": _plan(core),
+        "flow": engine.describe_flow(),
+        "plan": _plan(engine),
         "streams": {
             name: {
-                "window": core.ledger.windows[k].to_json(),
+                "window": engine.ledger.windows[k].to_json(),
                 "schema": None if schema is None else {field.name: str(field.type) for field in schema},
-                **_stream(core, k, counters.late[k]),
+                **_stream(engine, k, counters.late[k]),
             }
-            for k, (name, schema) in enumerate(zip(core.ledger.streams, schemas, strict=True))
+            for k, (name, schema) in enumerate(zip(engine.ledger.streams, schemas, strict=True))
         },
-        "watermark": _watermark(core),
+        "watermark": _watermark(engine),
         "results": counters.results,
         "pushes": counters.pushes,
         "seconds": seconds,
@@ -43,21 +43,21 @@ def describe(
     }
 
 
-def _plan(core: Engine) -> dict[str, Any] | None:
-    plan = core.planning.plan
+def _plan(engine: Engine) -> dict[str, Any] | None:
+    plan = engine.planning.plan
     if plan is None:
         return None
-    return _orders(core, plan) if isinstance(plan, Orders) else _pair_plan(plan)
+    return _orders(engine, plan) if isinstance(plan, Orders) else _pair_plan(plan)
 
 
-def _orders(core: Engine, plan: Orders) -> dict[str, Any]:
+def _orders(engine: Engine, plan: Orders) -> dict[str, Any]:
     """In which order each arriving stream probes the others, and by what."""
-    names, orders = core.ledger.streams, {}
+    names, orders = engine.ledger.streams, {}
     for k, steps in enumerate(plan.steps):
         described = []
         for step, expected in zip(steps, plan.fanouts[k], strict=True):
             arrangement = plan.arrangements[step.stream][step.by]
-            measured = core.planning.learnt.fanouts.get(step.edge)
+            measured = engine.planning.learnt.fanouts.get(step.edge)
             described.append(
                 {
                     "stream": names[step.stream],
@@ -75,23 +75,23 @@ def _orders(core: Engine, plan: Orders) -> dict[str, Any]:
     return {
         "orders": orders,
         "linked": linked,
-        "stash": _stash(core),
+        "stash": _stash(engine),
         "filters": {name: str(expr) for name, expr in plan.condition.filters.items()},
     }
 
 
-def _stash(core: Engine) -> dict[str, Any] | None:
-    stash = core.planning.access.stash if isinstance(core.planning.access, StepAccess) else None
+def _stash(engine: Engine) -> dict[str, Any] | None:
+    stash = engine.planning.access.stash if isinstance(engine.planning.access, StepAccess) else None
     if stash is None:
         return None
     return {
-        "hot": core.ledger.streams[stash.plan.hot],
-        "pair": [core.ledger.streams[k] for k in stash.plan.pair],
+        "hot": engine.ledger.streams[stash.plan.hot],
+        "pair": [engine.ledger.streams[k] for k in stash.plan.pair],
         "drivers": [link.text for link in stash.plan.drivers],
         "entries": stash.held,
         "room": stash.rows,
         "overwritten": stash.overwritten,
-        "complete": stash.complete_from <= core.ledger.chains[stash.plan.pair[0]].first,
+        "complete": stash.complete_from <= engine.ledger.chains[stash.plan.pair[0]].first,
         "bytes": stash.nbytes,
     }
 
@@ -124,22 +124,22 @@ def _pair_plan(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _stream(core: Engine, k: int, late: int) -> dict[str, Any]:
-    chain, payload = core.ledger.chains[k], core.ledger.payload[k]
-    index_bytes, payload_bytes = core.index_bytes(k), 0 if payload is None else payload.nbytes
+def _stream(engine: Engine, k: int, late: int) -> dict[str, Any]:
+    chain, payload = engine.ledger.chains[k], engine.ledger.payload[k]
+    index_bytes, payload_bytes = engine.index_bytes(k), 0 if payload is None else payload.nbytes
     return {
         "rows": chain.rows,
-        "arrived": int(core.ledger.arrivals.counts[k]),
+        "arrived": int(engine.ledger.arrivals.counts[k]),
         "late": late,
         "subwindows": len(chain.subwindows),
-        "indexes": core.indexes(k),
+        "indexes": engine.indexes(k),
         "index_bytes": index_bytes,
         "payload_bytes": payload_bytes,
         "bytes": index_bytes + payload_bytes,
     }
 
 
-def _watermark(core: Engine) -> dict[str, Any] | None:
+def _watermark(engine: Engine) -> dict[str, Any] | None:
     """Before it every row is late; None: there is none yet, or no stream has a time."""
-    axis, code = core.ledger.arrivals.axis, core.ledger.arrivals.watermark
+    axis, code = engine.ledger.arrivals.axis, engine.ledger.arrivals.watermark
     return None if axis is None or code == BOTTOM else {"value": axis.value(code), "text": axis.text(code)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from watersmeet.errors import OptionError
 from watersmeet.flow.catalog import flow_model
-from watersmeet.flow.options import FlowModel, FlowOptions
+from watersmeet.flow.options import MODELS, FlowModel, FlowOptions
 from watersmeet.join.outer import How, join_type
 from watersmeet.join.plan import INDEXES
 from watersmeet.join.planner import checked_orders
@@ -55,12 +55,6 @@ class JoinOptions(FlowOptions):
         rows: Any = self.subwindow
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise OptionError(f"subwindow= must be a whole number of at least 1; got {rows!r}")
-        entries: Any = self.stash
-        whole = isinstance(entries, int) and not isinstance(entries, bool) and entries >= 1
-        if entries is not None and entries != "auto" and not whole:
-            raise OptionError(
-                f"stash= must be 'auto', a whole number of entries of at least 1, or None; got {entries!r}"
-            )
         if isinstance(self.probe_order, Mapping):  # plain data, whatever was given
             plain = {
                 name: list(order) if isinstance(order, list | tuple) else order
@@ -91,6 +85,8 @@ class JoinOptions(FlowOptions):
     def check_streams(self, streams: Sequence[str]) -> None:
         """Refuse what so many streams cannot have."""
         given = len(streams)
+        if self.model is not None:
+            self._check_flow(self.model, given)
         if given == 2:
             if self.probe_order is not None:
                 raise OptionError(
@@ -110,12 +106,29 @@ class JoinOptions(FlowOptions):
             raise OptionError(
                 f"result='ranges' must have two streams; got {given}; use result='pairs' or 'count'"
             )
-        if self.model is not None:
-            asked = f"flow={self.model.name!r}" if self.order == "none" else f"order={self.order!r}"
+        if self.probe_order is not None and self.model is not None and self.model.one_order:
             raise OptionError(
-                f"{asked} must have two streams; got {given}; leave it out, or chain two-way joins"
+                f"probe_order= must be left out with flow={self.model.name!r}, whose cores fix the order of the streams; got "
+                f"{self.probe_order!r}"
             )
         checked_orders(self.probe_order, streams)
+
+    def _check_flow(self, model: FlowModel, given: int) -> None:
+        least, most = model.streams
+        if least <= given <= most:
+            return
+        asked = f"flow={model.name!r}" if self.order == "none" else f"order={self.order!r}"
+        able = ", ".join(
+            repr(name) for name, other in MODELS.items() if other.streams[0] <= given <= other.streams[1]
+        )
+        if most == 2:
+            does = "two streams"
+        else:
+            does = "three streams" if most == 3 else "three streams or more"
+        raise OptionError(
+            f"{asked} must have {does}; got {given}; leave it out, or use one of the flows {able}"
+            + ("" if given == 2 else "; or chain two-way joins")
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As a saved state has it."""

@@ -1,4 +1,4 @@
-"""``StreamJoin``: what users write. Names, SQL texts and options outside; arrival numbers and the join core inside."""
+"""``StreamJoin``: what users write. Names, SQL texts and options outside; arrival numbers and the join engine inside."""
 
 import threading
 import time
@@ -25,11 +25,11 @@ from watersmeet.api.state import (
 from watersmeet.api.tally import Tally
 from watersmeet.errors import DataError, OptionError, SchemaError, StateError, listed
 from watersmeet.flow.catalog import spelled_out
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.flow.options import FlowModel
 from watersmeet.join.binding import Known, Schemas, Texts
-from watersmeet.join.core import JoinCore
-from watersmeet.join.engine import Engine
+from watersmeet.join.engine import JoinEngine
+from watersmeet.join.interface import Engine
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.planner import checked_orders
 from watersmeet.join.snapshot import restore, snapshot, stored_rows
@@ -74,15 +74,16 @@ class StreamJoin:
 
     How rows reach the cores and how results leave (docs/flows.md):
 
-    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake"; or a value that has the flow's own
-      options with it, such as ``SplitJoin(cores=2, fanout=4)``. Default None: no flow, the fastest.
+    - ``flow``: "three_step", "split_join", "pan_join", "low_latency_handshake" or "handshake", of more than two streams "circular_mj",
+      "linear_mj", "stashed_mj" (three) or "parallel_mj"; or a value that has the flow's own options with it, such as
+      ``SplitJoin(cores=2, fanout=4)``. Default None: no flow, the fastest.
     - ``order``: the order of the results: "none" (default), "outer", "inner" or "adaptive". Needs result="pairs".
     - ``precision``: with order "outer" or "inner": a punctuation after every so many rows, at least 1 (default: strict order).
     - ``target_rate``, ``target_latency``: with order "adaptive", one of them: rows a second, or seconds a push. Default None.
     - ``granularity``: most rows of a message between cores, at least 1. Default None: 8,192; 65,536 for "pan_join".
-    - ``fanout``: of the tree of "split_join", at least 2. Default None: 4.
+    - ``fanout``: of the tree of "split_join" or "parallel_mj", at least 2. Default None: 4.
     - ``queue``: messages that a queue holds, at least 1. Default None: 16, or more where messages are small.
-    - ``on_core_failure``: "raise" (default) or "continue" without that core ("split_join" and "pan_join").
+    - ``on_core_failure``: "raise" (default) or "continue" without that engine ("split_join" and "pan_join").
     - ``collect``: with "pan_join": how long rows may wait for a batch to fill, such as "10 ms" or a number of seconds. Default None: a
       push waits for nothing.
 
@@ -120,6 +121,7 @@ class StreamJoin:
         flow_options = {
             "cores": cores, "order": order, "precision": precision, "granularity": granularity, "fanout": fanout, "queue": queue,
             "on_core_failure": on_core_failure, "target_rate": target_rate, "target_latency": target_latency, "collect": collect,
+            "stash": stash,
         }  # fmt: skip
         options = JoinOptions(
             condition=condition,
@@ -129,7 +131,6 @@ class StreamJoin:
             result=result,
             subwindow=subwindow,
             probe_order=probe_order,
-            stash=stash,
             **spelled_out(flow, flow_options),
         )
         self._set_up(named, options)
@@ -148,7 +149,7 @@ class StreamJoin:
         self._places = {name: k for k, name in enumerate(self.streams)}
         self._texts = Texts(self.windows, options.condition, options.select, options.kind)
         self._latest = Latest()
-        self._core: Engine = self._new_core()
+        self._engine: Engine = self._new_engine()
         self._know(self._texts.bind(self._nothing))
         # A push is atomic: one at a time, in whatever order threads come. Results that a consumer takes do not wait for it.
         self._lock = threading.RLock()
@@ -158,18 +159,18 @@ class StreamJoin:
         # All that a push which brings a schema may change, until the push counts or is undone.
         self._before: tuple[Schemas, dict[str, Any], dict[int, pa.Table], Any] | None = None
         # Who only looks must not wait for a producer that waits for room: in a flow it is enough that nothing is being written down.
-        self._looking = self._core.lock or self._lock
+        self._looking = self._engine.lock or self._lock
         # Two tallies, each with one writer: what pushes gave, and what left through results().
         self._pushed, self._taken = Tally([0] * len(self.streams)), Tally([0] * len(self.streams))
         self._finished = self._closed = False
 
-    def _new_core(self) -> Engine:
+    def _new_engine(self) -> Engine:
         windows, options = list(self.windows.values()), self.options
         how, index, mode, size = options.kind, options.index, options.result, options.subwindow
-        if options.model is not None:
-            return FlowCore(self.streams, windows, how, index, mode, options.model, size)
         orders = checked_orders(options.probe_order, self.streams)
-        return JoinCore(self.streams, windows, how, index, mode, options.cores, size, orders, options.stash)
+        if options.model is not None:
+            return FlowEngine(self.streams, windows, how, index, mode, options.model, size, orders)
+        return JoinEngine(self.streams, windows, how, index, mode, options.cores, size, orders, options.stash)
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
@@ -220,7 +221,7 @@ class StreamJoin:
                     self._mend()
                 return do(*args)
             except BaseException:
-                self._core.take_back()
+                self._engine.take_back()
                 raise
             finally:
                 self._inside = False
@@ -274,8 +275,8 @@ class StreamJoin:
         started: float,
     ) -> Result:
         """A push that brings a schema, or types that were open: should it be refused, they are forgotten again."""
-        core, waiting = self._core, self._core.held_back()
-        before = self._known.schemas, snapshot(core), stored_rows(core), waiting
+        engine, waiting = self._engine, self._engine.held_back()
+        before = self._known.schemas, snapshot(engine), stored_rows(engine), waiting
         self._before = before
         try:
             self._learn(fresh, *before)
@@ -306,7 +307,7 @@ class StreamJoin:
             self._go_back(changed, numbers, rows, waiting)
         rest = tuple(None if new == now else new for new, now in zip(fresh, self._known.schemas, strict=True))
         if rest != self._nothing:
-            with self._core.still():
+            with self._engine.still():
                 self._adopt(rest)
 
     def _go_back(
@@ -317,22 +318,22 @@ class StreamJoin:
         waiting: Any,
     ) -> None:
         """To a state with these schemas, as if it had been saved and loaded. The rows may have had other, open types."""
-        core = self._core
-        with core.still():
-            core.begin()
+        engine = self._engine
+        with engine.still():
+            engine.begin()
             self._know(self._texts.bind(self._nothing))
             self._adopt(schemas)
-            restore(core, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
+            restore(engine, numbers, {k: self._retyped(k, table) for k, table in rows.items()})
             if waiting is not None:
                 batches, order, turns = waiting
                 again = [
                     None if batch is None else self._readers[k].read(batch) for k, batch in enumerate(batches)
                 ]
                 if any(batch is not None for batch in again):
-                    core.hold_back((again, order, turns))
+                    engine.hold_back((again, order, turns))
 
     def _retyped(self, k: int, table: pa.Table) -> pa.Table:
-        schema, payload = self._known.schemas[k], self._core.ledger.payload[k]
+        schema, payload = self._known.schemas[k], self._engine.ledger.payload[k]
         assert schema is not None
         assert payload is not None
         return retyped(table, schema, payload.columns)
@@ -347,7 +348,7 @@ class StreamJoin:
         turns = self._turns[given[0] if given else 0]
         if len(given) > 2 or (len(given) == 2 and len(turns) > 2):
             turns = (*given, *(k for k in turns if k not in given))
-        outcome = self._core.arrive(arrows, sequence, turns)
+        outcome = self._engine.arrive(arrows, sequence, turns)
         return self._give(outcome, 1, started)
 
     def _give(self, outcome: Outcome, pushes: int, started: float) -> Result:
@@ -355,7 +356,7 @@ class StreamJoin:
         result, tally = self._result(outcome), self._pushed
         late = tally.late_with(self._late_in(result)) if result.late else tally.late
         now = time.perf_counter()
-        self._core.commit()
+        self._engine.commit()
         tally.pushes += pushes
         tally.results += result.count
         tally.seconds += now - started
@@ -402,11 +403,11 @@ class StreamJoin:
         for name, value in times.items():
             k = self._place(name, "advance()")
             codes[k] = self._time_code(k, name, value)
-        return self._give(self._core.advance(codes), 0, started)
+        return self._give(self._engine.advance(codes), 0, started)
 
     def _time_code(self, k: int, stream: str, value: Any) -> int:
         """A time of stream k as its time column would hold it, as a code."""
-        window, axis = self.windows[stream], self._core.ledger.arrivals.axis
+        window, axis = self.windows[stream], self._engine.ledger.arrivals.axis
         if not window.timed:
             raise OptionError(
                 f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
@@ -447,7 +448,7 @@ class StreamJoin:
         return self._in_turn(FINISH, self._finish, time.perf_counter())
 
     def _finish(self, started: float) -> Result:
-        result = self._give(self._core.finish(), 0, started)
+        result = self._give(self._engine.finish(), 0, started)
         self._finished = True
         return result
 
@@ -456,7 +457,7 @@ class StreamJoin:
 
         From this call on ``push`` does not wait: its Result has only late rows, and it blocks while the queues are full. Needs a flow.
         """
-        blocks = self._core.leaving()
+        blocks = self._engine.leaving()
         return (self._take(outcome) for outcome in blocks)
 
     def _take(self, outcome: Outcome) -> Result:
@@ -469,15 +470,15 @@ class StreamJoin:
         """End the threads of a flow; rows that are on their way are lost. Always returns. A closed join can still be saved."""
         self._closed = True
         # A flow has a lock of its own: this wakes a producer that waits for room, and has ours.
-        with self._lock if self._core.lock is None else nullcontext():
-            self._core.close()
+        with self._lock if self._engine.lock is None else nullcontext():
+            self._engine.close()
 
     def __enter__(self) -> "StreamJoin":
         return self
 
     def __repr__(self) -> str:
         with self._looking:
-            rows = [chain.rows for chain in self._core.ledger.chains]
+            rows = [chain.rows for chain in self._engine.ledger.chains]
         held = {name: (window, rows[k]) for k, (name, window) in enumerate(self.windows.items())}
         return join_line(held, self.options, self._pushed.results + self._taken.results, self._ended())
 
@@ -506,22 +507,22 @@ class StreamJoin:
         self._latest.gatherer = self._gatherer
 
     def _adopt(self, fresh: Schemas) -> None:
-        """Take on schemas that were not known before; with all known, the core can join."""
+        """Take on schemas that were not known before; with all known, the engine can join."""
         before = self._known.schemas
         known = self._texts.bind(
             tuple(new if new is not None else old for new, old in zip(fresh, before, strict=True))
         )
-        core = self._core
-        core.open(fresh, known.axis)
+        engine = self._engine
+        engine.open(fresh, known.axis)
         self._know(known)
         if known.condition is None:
             return
         try:
-            core.bind(known.condition, known.columns)
+            engine.bind(known.condition, known.columns)
         except OptionError:  # an index that needs types which are still open has to wait for them
             if not known.guessed:
                 raise
-            core.bind(known.condition, known.columns, "auto")
+            engine.bind(known.condition, known.columns, "auto")
 
     def _lacks_time(self, k: int, batch: pa.RecordBatch | None) -> bool:
         """Whether the batch is of a stream whose time column has no type yet; then it must be empty."""
@@ -555,7 +556,7 @@ class StreamJoin:
         """
         with self._looking:
             return describe(
-                self._core, self.options, self._known.schemas, self._pushed.plus(self._taken), self._ended()
+                self._engine, self.options, self._known.schemas, self._pushed.plus(self._taken), self._ended()
             )
 
     def explain(self) -> str:
@@ -582,17 +583,17 @@ class StreamJoin:
             self._save(directory)
 
     def _save(self, directory: str | PathLike[str]) -> None:
-        self._core.settled()
+        self._engine.settled()
         total = self._pushed.plus(self._taken)
         header = {
             "options": self.options.to_json(),
             "windows": {name: window.to_json() for name, window in self.windows.items()},
             "schemas": [schema_to_json(schema) for schema in self._known.schemas],
-            "core": snapshot(self._core),
+            "core": snapshot(self._engine),
             "counters": [list(total.late), total.results, total.pushes, total.seconds, self._finished],
         }
         write_state(
-            directory, header, {self.streams[k]: table for k, table in stored_rows(self._core).items()}
+            directory, header, {self.streams[k]: table for k, table in stored_rows(self._engine).items()}
         )
 
     @classmethod
@@ -604,7 +605,7 @@ class StreamJoin:
         join._set_up(windows, JoinOptions.from_json(header["options"]))
         join._adopt(tuple(schema_from_json(schema) for schema in header["schemas"]))
         restore(
-            join._core, header["core"], {join.streams.index(name): table for name, table in tables.items()}
+            join._engine, header["core"], {join.streams.index(name): table for name, table in tables.items()}
         )
         late, results, pushes, seconds, join._finished = header["counters"]
         join._pushed = Tally(list(late), results, pushes, seconds)

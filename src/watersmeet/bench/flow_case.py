@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from watersmeet.bench.flow_calibrate import calibrate
-from watersmeet.bench.flow_engine import FlowEngine, FlowSetting
+from watersmeet.bench.flow_engine import FlowSetting, OurFlow
 from watersmeet.bench.flow_latency import Latencies
 from watersmeet.bench.flow_simulation import Setting, common_rate, simulate
 from watersmeet.bench.measure import Budget, check, run
@@ -26,7 +26,7 @@ ALONE = 200  # pushes of one load each, to see latencies without queues
 
 def point(setting: FlowSetting, budget: Budget, latencies: bool = True) -> dict[str, Any]:
     """Throughput, then the latencies under the same load, then those of single loads."""
-    engine = FlowEngine(setting)
+    engine = OurFlow(setting)
     try:
         timing = run(engine, engine.feed, setting.batch, budget)
         rate = timing.rows / timing.seconds
@@ -43,13 +43,13 @@ def point(setting: FlowSetting, budget: Budget, latencies: bool = True) -> dict[
             found["alone"] = _alone(engine, rate, rows, budget.seconds / 2)
         engine.close()
         if latencies and setting.index == "scan":
-            found["loaded"] = _loaded(FlowEngine(replace(setting, queue=QUEUE)), rate, budget.seconds)
+            found["loaded"] = _loaded(OurFlow(replace(setting, queue=QUEUE)), rate, budget.seconds)
         return found
     finally:
         engine.close()
 
 
-def _alone(engine: FlowEngine, rate: float, batch: int, seconds: float) -> dict[str, dict[str, float]]:
+def _alone(engine: OurFlow, rate: float, batch: int, seconds: float) -> dict[str, dict[str, float]]:
     """One load a push, which waits for the results: nobody is in a load's way."""
     latencies = Latencies(engine.core)
     pushes = engine.feed.single_rows(ALONE) if batch == 1 else engine.feed.pushes(batch, 8)
@@ -62,7 +62,7 @@ def _alone(engine: FlowEngine, rate: float, batch: int, seconds: float) -> dict[
     return latencies.summary(rate)
 
 
-def _loaded(engine: FlowEngine, rate: float, seconds: float) -> dict[str, dict[str, float]]:
+def _loaded(engine: OurFlow, rate: float, seconds: float) -> dict[str, dict[str, float]]:
     """As many rows as the flow takes, while another thread takes the results."""
     latencies = Latencies(engine.core)
     consumer = threading.Thread(target=_consume, args=(engine.join,), name="watersmeet consumer", daemon=True)
@@ -80,7 +80,7 @@ def _loaded(engine: FlowEngine, rate: float, seconds: float) -> dict[str, dict[s
     return latencies.summary(rate)
 
 
-def _push_for(engine: FlowEngine, seconds: float) -> None:
+def _push_for(engine: OurFlow, seconds: float) -> None:
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for push in engine.feed.pushes(engine.setting.batch, 1):
@@ -94,7 +94,7 @@ def _consume(join: Any) -> None:
 
 def versus(settings: list[FlowSetting], budget: Budget) -> dict[str, Any]:
     """Several joins side by side, a push of each in turn, so that all see the same machine; the median push counts."""
-    engines = [FlowEngine(setting) for setting in settings]
+    engines = [OurFlow(setting) for setting in settings]
     try:
         spent: list[list[float]] = [[] for _ in engines]
         begin, rounds = time.perf_counter(), -2

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.bench.measure import FILL_BATCH
 from watersmeet.flow.catalog import FLOWS
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.arrival import Arrivals
 from watersmeet.streams.window import Range, Rows, Window
@@ -66,7 +66,7 @@ def _with_time(generate: Generator) -> Generator:
     return timed
 
 
-class FlowEngine:
+class OurFlow:
     """Watersmeet with a flow. The windows are full from the start; ``feed`` goes on from there."""
 
     def __init__(self, setting: FlowSetting) -> None:
@@ -76,8 +76,8 @@ class FlowEngine:
             index=setting.index, cores=setting.cores, flow=setting.flow, order=setting.order,
             precision=setting.precision, granularity=setting.granularity, queue=setting.queue,
         )  # fmt: skip
-        core = self.join._core
-        assert isinstance(core, FlowCore)
+        core = self.join._engine
+        assert isinstance(core, FlowEngine)
         self.core = core
         granularity = core.cutter.granularity
         if setting.index == "scan":
@@ -118,8 +118,8 @@ class FlowEngine:
         donor = self._join(result="count")
         for push in self._filling():
             donor.push(**push)
-        rows = stored_rows(donor._core)
-        restore(self.core, snapshot(donor._core), rows)
+        rows = stored_rows(donor._engine)
+        restore(self.core, snapshot(donor._engine), rows)
         if self.core.meetings is not None:
             self._placed_midway(rows)
         self.core.cutter.granularity = max(64, self.setting.window // PLACED)

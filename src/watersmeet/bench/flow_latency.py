@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.flow.models.base import Sending
 from watersmeet.flow.models.load import Load
 from watersmeet.flow.models.message import Found
@@ -25,7 +25,7 @@ MOST = 50_000  # results that are kept
 class Latencies:
     """Listens to a core, while ``listening``."""
 
-    def __init__(self, core: FlowCore) -> None:
+    def __init__(self, core: FlowEngine) -> None:
         self._core = core
         self._found: list[tuple[Found, float]] = []
         self._entered: list[tuple[int, int, int, float]] = []  # side, first row, row after the last, when

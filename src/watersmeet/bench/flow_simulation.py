@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.flow.catalog import FLOWS, make_flow
-from watersmeet.flow.driver.driver import FlowCore
+from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.flow.models.base import Flow, Sending
 from watersmeet.flow.models.load import Bounded, Cutter, Load
 from watersmeet.flow.models.message import Found, Mark
@@ -107,7 +107,7 @@ def available() -> tuple[str, ...]:
 
 def prepared(
     setting: Setting, rows: int, meter: Meter | None = None
-) -> tuple[Flow, tuple[Bounded, Bounded], FlowCore]:
+) -> tuple[Flow, tuple[Bounded, Bounded], FlowEngine]:
     """The flow with full windows, and the rows that are still to come. Without a meter the cores' own clocks go on."""
     from watersmeet.api.stream_join import StreamJoin
     from watersmeet.streams.window import Rows
@@ -120,8 +120,8 @@ def prepared(
         work.condition, r=window, s=window, schemas=schemas, index="scan", cores=setting.cores,
         flow=setting.flow, order=setting.order, granularity=1, fanout=setting.fanout, queue=setting.queue,
     )  # fmt: skip
-    core = join._core
-    assert isinstance(core, FlowCore)
+    core = join._engine
+    assert isinstance(core, FlowEngine)
     flow = make_flow(_work(core, setting.cores, meter), core.options)
     turns = np.tile(np.array([0, 1], np.uint8), total)
     admission = core.ledger.arrivals.admit([total] * 2, [None, None], turns, (0, 1))
@@ -140,14 +140,14 @@ def prepared(
     return flow, (shares[0], shares[1]), core
 
 
-def _work(core: FlowCore, cores: int, meter: Meter | None) -> Work:
+def _work(core: FlowEngine, cores: int, meter: Meter | None) -> Work:
     access = PairAccess(core.plan, core.streams, core.planning.habits, False, False, None)
     sizing = Sizing(core.windows, core.planning.habits, None, cores)
     shared = (access, sizing, (False, False))
     return Work(*shared, time.perf_counter) if meter is None else TimedWork(*shared, meter.read, meter)
 
 
-def _share(core: FlowCore, side: int, batch: pa.RecordBatch, first: int, validity: Validity) -> Bounded:
+def _share(core: FlowEngine, side: int, batch: pa.RecordBatch, first: int, validity: Validity) -> Bounded:
     columns = read_columns(core.plan, STREAMS[side], batch, first, None)
     return Bounded(core.plan, STREAMS[side], side, columns, validity)
 

@@ -1,4 +1,4 @@
-"""The cases of ``watersmeet bench multiway``: the thesis's figures (6.5), stash, 2 to 10 streams, and the peers.
+"""The cases of ``watersmeet bench multiway``: the thesis's figures (6.5), stash, its designs as flows, 2 to 10 streams, and the peers.
 
 What stays true: a case fills all windows, then times every batch size, and checks each timed point against a recount. A batch is
 given in rows a stream on average, so that rates over streams compare. Where a push has too many results to list, a case takes
@@ -7,13 +7,15 @@ smaller batches, or counts, and says so.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from watersmeet.api.stream_join import OPTIONS
 from watersmeet.bench.cases import short
 from watersmeet.bench.measure import Budget, Case, Point, isolated, timed_point
-from watersmeet.bench.multiway_peers import PEERS, Multiway, MultiwayJoiner, TwoWayChain
+from watersmeet.bench.multiway_peers import PEERS, Multiway, MultiwayJoiner, PrintedParallelMJ, TwoWayChain
+from watersmeet.flow.catalog import MULTIWAY
+from watersmeet.flow.options import MODELS
 from watersmeet.workloads.multiway import (
     PROBABILITIES,
     WINDOW,
@@ -32,6 +34,7 @@ MOST_RESULTS = 1_000_000  # listed by one push
 MOST_LISTED = 1000  # results a row; beyond that they are counted
 THIRD_SHARES = (1 / 3, 0.6, 0.9)
 WIDE = 1 << 20
+SHARED = 8  # pushes of which the results of Parallel-MJ as it is printed are counted
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class MultiwayOutcome:
     state: list[dict[str, Any]] = field(
         default_factory=list
     )  # {"streams", "joiner", "bytes"} of full windows
+    # {"streams", "cores", "found", "expected"}: share of the results that Parallel-MJ finds as it is printed
+    printed: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -95,6 +100,7 @@ def multiway_cases(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
             yield _ours("origin", one_key(ways, 1e-5, plan.window, shares))
         yield _ours("origin", interleaved(one_key(ways, 1e-5, plan.window)))
     yield from _stash(plan)
+    yield from _flows(plan)
     yield from _streams(plan)
     yield from _peers(plan)
 
@@ -133,6 +139,47 @@ def _left_out(title: str, why: str) -> MultiwayCase:
         return f"left out: {why}"
 
     return MultiwayCase(title, measure)
+
+
+def _flows(plan: MultiwayPlan) -> Iterator[MultiwayCase]:
+    """The thesis's designs on threads; Parallel-MJ also as it is printed, which finds a share of the results."""
+    several = max(2, plan.cores)
+    for ways in plan.ways:
+        work = one_key(ways, plan.probabilities[-2], plan.window)
+        for flow in MULTIWAY:
+            model = MODELS[flow]
+            if model.streams[0] <= ways <= model.streams[1]:
+                yield _flow_case(work, flow, several if model.takes("cores") else 1)
+        yield _printed_case(work, several)
+
+
+def _flow_case(work: MultiwayWorkload, flow: str, cores: int) -> MultiwayCase:
+    def measure(plan: MultiwayPlan, outcome: MultiwayOutcome) -> list[Point] | str:
+        joiner = Multiway(work, cores, flow=flow)
+        joiner.name = flow
+        return _measured("flows", joiner, work, (fitting(work, plan.batches[-1]),), plan, outcome, "pairs")
+
+    return MultiwayCase(f"{work.title} · {flow}", measure)
+
+
+def _printed_case(work: MultiwayWorkload, cores: int) -> MultiwayCase:
+    def measure(plan: MultiwayPlan, outcome: MultiwayOutcome) -> list[Point] | str:
+        joiner, feed = PrintedParallelMJ(work, cores), MultiwayFeed(work)
+        outcome.works[work.name] = work
+        batch = fitting(work, plan.batches[-1])
+        fill(joiner, feed, fitting(work, 4096), plan.fill_seconds)
+        pushes = feed.pushes(batch, SHARED)
+        found, wanted = 0, 0
+        for push in pushes:
+            found, wanted = found + joiner.push(push), wanted + feed.expected(push)
+        expected = cores ** (2 - len(work.streams))
+        share = {"streams": len(work.streams), "cores": cores, "found": found / max(1, wanted)}
+        outcome.printed.append({**share, "expected": expected})
+        point, _ = timed_point("flows", joiner, feed, batch, plan.budget, work.streams, "pairs")
+        outcome.points.append(replace(point, verified=None))  # a recount would not agree
+        return outcome.points[-1:]
+
+    return MultiwayCase(f"{work.title} · {PrintedParallelMJ.name}", measure)
 
 
 def _streams(plan: MultiwayPlan) -> Iterator[MultiwayCase]:

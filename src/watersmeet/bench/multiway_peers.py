@@ -58,6 +58,25 @@ class Multiway:
         return _bytes(self.join)
 
 
+class PrintedParallelMJ(Multiway):
+    """Parallel-MJ as the thesis prints it: every window is split over the cores, and what lies on different ones is not found."""
+
+    name = "parallel_mj as printed"
+
+    def __init__(self, work: MultiwayWorkload, cores: int) -> None:
+        from watersmeet.flow.catalog import FANOUT, QUEUE
+        from watersmeet.flow.driver.engine import FlowEngine
+        from watersmeet.flow.driver.loading import StepLoading
+        from watersmeet.flow.models.multiway.parallel import PrintedParallelMJFlow
+
+        super().__init__(work, cores, flow="parallel_mj")
+        self.name = PrintedParallelMJ.name
+        core = self.join._engine
+        assert isinstance(core, FlowEngine)
+        assert isinstance(core.loading, StepLoading)
+        core.loading.make_flow = lambda work, model, busiest: PrintedParallelMJFlow(work, QUEUE, FANOUT)
+
+
 class TwoWayChain:
     """The same join as a chain of our own two-way joins: (s1 with s2) with s3, and so on; every step stores its input.
 

@@ -33,6 +33,14 @@ def print_multiway(outcome: MultiwayOutcome, about: dict[str, Any], console: Con
     )
     for group, title in GROUPS.items():
         _print_rates(outcome, group, title, console)
+    _print_rates(outcome, "flows", "The thesis's designs as flows", console)
+    for share in outcome.printed:
+        console.print(
+            f"Parallel-MJ as printed, {share['streams']} streams on {share['cores']} cores: finds {share['found']:.1%} of the results "
+            f"(1/P^(N-2) is {share['expected']:.1%}); the other flows find all",
+            markup=False,
+            highlight=False,
+        )
     _print_streams(outcome, console)
     _print_peers(outcome, console)
     print_targets(multiway_targets(outcome), about, "rates and ratios", console)
@@ -53,6 +61,7 @@ def write_multiway(outcome: MultiwayOutcome, about: dict[str, Any], path: Path) 
         "targets": [asdict(line) for line in multiway_targets(outcome)],
         "points": [_figures(outcome, point) for point in outcome.points],
         "state": outcome.state,
+        "printed_parallel_mj": outcome.printed,
         "not_measured": outcome.skipped,
         "problems": outcome.problems,
     }

@@ -1,15 +1,18 @@
-"""Domains of strings and binary: a hash for equality, the first eight bytes for order; never exact.
+"""Domains of strings and binary: a hash for equality, the first eight bytes for order.
 
-SQL order of strings is the byte order of their UTF-8, so strings and binary are the same here.
+SQL order of strings is the byte order of their UTF-8, so strings and binary are the same here. The first eight bytes do not
+decide; a hash does, once an interner (``interning.py``) tells texts with the same hash apart. Without one, codes are the same in
+every process.
 """
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.codes.column import raw
+from watersmeet.codes.column import plain_column, raw
 from watersmeet.codes.domain import Bounder, Domain, Encoder
 from watersmeet.codes.encode import nothing
+from watersmeet.codes.interning import Interner, Texts
 from watersmeet.codes.interval import Interval, Side
 from watersmeet.errors import ConditionError, SchemaError
 from watersmeet.kernels.code import INT_MAX, INT_MIN, hash_bytes, prefix_bytes
@@ -18,25 +21,42 @@ BYTE, INT32, INT64 = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
 
 
 class BytesDomain(Domain):
-    """Strings or binary, each value a code that other values may share."""
+    """Strings or binary."""
 
     def __init__(self, name: str, *, ordered: bool) -> None:
-        super().__init__(f"{name} {'prefix' if ordered else 'hash'}", exact=False, ordered=ordered)
+        super().__init__(f"{name} {'prefix' if ordered else 'hash'}", exact=not ordered, ordered=ordered)
+        self.interner: Interner | None = None  # for equality: without one, other values may share a code
 
     def _encoder(self, type: pa.DataType) -> Encoder:
         if pa.types.is_null(type):
             return nothing
         if not is_bytes(type):
             raise SchemaError(f"a key column must be text or binary; got {type}; cast it in the condition")
-        kernel = prefix_bytes if self.ordered else hash_bytes
 
         def encode(column: pa.Array) -> np.ndarray:
-            out = np.empty(len(column), np.uint64)
-            if len(column):
-                kernel(*_bytes(column), out)
-            return out.view(np.int64)
+            data, offsets, codes = self._hashed(column)
+            if self.interner is not None and not self.ordered:
+                codes = self.interner.codes(data, offsets, codes)
+            return codes.view(np.int64)
 
         return encode
+
+    def _hashed(self, column: pa.Array) -> Texts:
+        codes = np.empty(len(column), np.uint64)
+        if not len(column):
+            return np.zeros(1, np.uint8), np.zeros(1, np.int64), codes
+        data, offsets = _bytes(column)
+        (prefix_bytes if self.ordered else hash_bytes)(data, offsets, codes)
+        return data, offsets, codes
+
+    def texts(self, column: pa.Array) -> Texts:
+        """What an interner has to know of a column."""
+        column = plain_column(column)
+        return self._hashed(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+
+    def everywhere(self) -> "BytesDomain":
+        """The same without an interner."""
+        return BytesDomain(self.name.split()[0], ordered=self.ordered)
 
     def values(self, codes: np.ndarray) -> np.ndarray:
         return codes.astype(np.float64)

@@ -8,15 +8,23 @@ from watersmeet.errors import OptionError
 from watersmeet.flow.models.base import Flow
 from watersmeet.flow.models.handshake import HandshakeFlow
 from watersmeet.flow.models.low_latency_handshake import LowLatencyHandshakeFlow
+from watersmeet.flow.models.multiway.circular import CircularMJFlow
+from watersmeet.flow.models.multiway.linear import LinearMJFlow
+from watersmeet.flow.models.multiway.parallel import ParallelMJFlow
+from watersmeet.flow.models.multiway.stage import MultiwayFlow, MultiWork
+from watersmeet.flow.models.multiway.stashed import StashedMJFlow
 from watersmeet.flow.models.pan_join import PanJoinFlow
 from watersmeet.flow.models.split_join import SplitJoinFlow
 from watersmeet.flow.models.three_step import ThreeStepFlow
 from watersmeet.flow.models.work import Work
-from watersmeet.flow.options import MODELS, FlowModel, FlowOptions, SplitJoin
+from watersmeet.flow.options import MODELS, FlowModel, FlowOptions, ParallelMJ, SplitJoin
 
 FLOWS: dict[str, type[Flow]] = {
     flow.name: flow
     for flow in (ThreeStepFlow, HandshakeFlow, LowLatencyHandshakeFlow, SplitJoinFlow, PanJoinFlow)
+}
+MULTIWAY: dict[str, type[MultiwayFlow]] = {
+    flow.name: flow for flow in (LinearMJFlow, CircularMJFlow, StashedMJFlow, ParallelMJFlow)
 }
 QUEUE = 16  # loads a link holds at least; more where loads are small: waking a thread costs more than a row
 QUEUE_ROWS = 4096
@@ -61,8 +69,9 @@ def flow_model(name: object, options: FlowOptions) -> FlowModel | None:
             + _able("on_core_failure")
         )
     if options.cores > 1 and not model.takes("cores"):
-        raise OptionError(f"flow={name!r} runs on one core; got cores={options.cores}")
-    for option in ("fanout", "collect"):
+        why = "runs on one core" if model.streams == (2, 2) else "has as many cores as its streams need"
+        raise OptionError(f"flow={name!r} {why}; got cores={options.cores}")
+    for option in ("fanout", "collect", "stash"):
         if getattr(options, option) is not None and not model.takes(option):
             raise OptionError(f"{option}= goes with flow={_able(option)}; got flow={name!r}")
     return model(**{field.name: getattr(options, field.name) for field in fields(model)})
@@ -84,10 +93,25 @@ def _refuse_without_flow(options: FlowOptions) -> None:
         )
 
 
+def _queue(model: FlowModel, kind: type[Flow]) -> int:
+    return model.queue or max(QUEUE, min(1024, QUEUE_ROWS // (model.granularity or kind.granularity)))
+
+
 def make_flow(work: Work, model: FlowModel) -> Flow:
     """A network of idle cores."""
-    kind = FLOWS[model.name]
-    queue = model.queue or max(QUEUE, min(1024, QUEUE_ROWS // (model.granularity or kind.granularity)))
+    kind: Any = FLOWS[model.name]
+    queue = _queue(model, kind)
     if isinstance(model, SplitJoin):
         return SplitJoinFlow(work, queue, model.fanout or FANOUT, model.order != "none")
-    return kind(work, queue)
+    flow: Flow = kind(work, queue)
+    return flow
+
+
+def make_multiway_flow(work: MultiWork, model: FlowModel, busiest: int) -> MultiwayFlow:
+    """The same of many streams. ``busiest``: the stream that arrives most often: it is dealt out, where one is."""
+    kind: Any = MULTIWAY[model.name]
+    queue = _queue(model, kind)
+    if isinstance(model, ParallelMJ):
+        return ParallelMJFlow(work, queue, model.fanout or FANOUT, busiest)
+    flow: MultiwayFlow = kind(work, queue)
+    return flow

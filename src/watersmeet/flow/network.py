@@ -100,6 +100,20 @@ class Node:
         raise NotImplementedError
 
 
+class Processor(Node):
+    """A node with a thread of its own and a place among its like. It may fail; ``missing``: what went with it, if the others go on."""
+
+    missing: Any = None
+
+    def __init__(self, name: str, position: int, inputs: Sequence[Link], outputs: Sequence[Link]) -> None:
+        super().__init__(name, inputs, outputs)
+        self.position = position
+
+    def fail(self) -> None:
+        """The node is lost, and the others go on: from now on it only says so."""
+        raise NotImplementedError
+
+
 class Network:
     """The nodes of one flow. ``exit``: the link on which everything leaves."""
 

@@ -31,6 +31,7 @@ class FlowOptions:
     target_rate: float | None = None
     target_latency: float | None = None
     collect: str | float | None = None
+    stash: str | int | None = None
 
     @property
     def tuner(self) -> Tuner | None:
@@ -59,6 +60,12 @@ class FlowOptions:
         self._check_targets()
         if self.collect is not None:
             collecting_time(self.collect)
+        entries: Any = self.stash
+        whole = isinstance(entries, int) and not isinstance(entries, bool) and entries >= 1
+        if entries is not None and entries != "auto" and not whole:
+            raise OptionError(
+                f"stash= must be 'auto', a whole number of entries of at least 1, or None; got {entries!r}"
+            )
         if self.precision is not None and self.order not in ("outer", "inner"):
             raise OptionError(f"precision= goes with order='outer' or 'inner'; got order={self.order!r}")
 
@@ -83,6 +90,8 @@ class FlowModel(FlowOptions):
     """A flow with its options, as a value."""
 
     name: ClassVar[str]  # as in flow="split_join"
+    streams: ClassVar[tuple[int, int]] = (2, 2)  # how many it joins, at least and at most
+    one_order: ClassVar[bool] = False  # of many streams: whether their probe orders follow from the network
 
     def __post_init__(self) -> None:
         self.check()
@@ -91,6 +100,10 @@ class FlowModel(FlowOptions):
     def takes(cls, option: str) -> bool:
         """Whether an option can be said to this flow."""
         return option in (field.name for field in fields(cls))
+
+    def cores_for(self, streams: int) -> int:
+        """How many cores it has for so many streams."""
+        return self.cores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +175,78 @@ class PanJoin(FlowModel):
     on_core_failure: str = "raise"
 
 
+MANY = (3, 32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearMJ(FlowModel):
+    """Many streams: a line of cores, one a step; every core can look through every stream."""
+
+    name: ClassVar[str] = "linear_mj"
+    streams: ClassVar[tuple[int, int]] = MANY
+    granularity: int | None = None
+    queue: int | None = None
+
+    def cores_for(self, streams: int) -> int:
+        return streams - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircularMJ(FlowModel):
+    """Many streams: a ring of cores, one a stream; partial results go round."""
+
+    name: ClassVar[str] = "circular_mj"
+    streams: ClassVar[tuple[int, int]] = MANY
+    one_order: ClassVar[bool] = True
+    granularity: int | None = None
+    queue: int | None = None
+
+    def cores_for(self, streams: int) -> int:
+        return streams
+
+
+@dataclass(frozen=True, kw_only=True)
+class StashedMJ(FlowModel):
+    """Three streams on two cores; ``stash``: how many pairs of two of them are kept for the third, which arrives most often.
+
+    >>> StashedMJ(stash=4096).cores_for(3)
+    2
+    """
+
+    name: ClassVar[str] = "stashed_mj"
+    streams: ClassVar[tuple[int, int]] = (3, 3)
+    one_order: ClassVar[bool] = True
+    stash: str | int | None = None
+    granularity: int | None = None
+    queue: int | None = None
+
+    def cores_for(self, streams: int) -> int:
+        return 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelMJ(FlowModel):
+    """Many streams: a tree of ``fanout`` hands every row to every core; one stream is dealt out, the others are whole on each."""
+
+    name: ClassVar[str] = "parallel_mj"
+    streams: ClassVar[tuple[int, int]] = MANY
+    cores: int = 1
+    fanout: int | None = None
+    granularity: int | None = None
+    queue: int | None = None
+
+
 MODELS: dict[str, type[FlowModel]] = {
-    model.name: model for model in (ThreeStep, Handshake, LowLatencyHandshake, SplitJoin, PanJoin)
+    model.name: model
+    for model in (
+        ThreeStep,
+        Handshake,
+        LowLatencyHandshake,
+        SplitJoin,
+        PanJoin,
+        LinearMJ,
+        CircularMJ,
+        StashedMJ,
+        ParallelMJ,
+    )
 }

@@ -35,7 +35,7 @@ class CellBand(Protocol):
     def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]: ...
 
 
-class CellLayout:
+class CellPlane:
     """Where a pair of codes lies. Every step is monotone, so clipping and rounding can only enlarge what a probe looks at."""
 
     def __init__(self, bands: tuple[CellBand, CellBand]) -> None:

@@ -180,7 +180,7 @@ class StepAccess:
         walks = [(walk, sees)]
         if self.stash is not None and self.by_stash is not None and k == self.stash.plan.hot:
             self.stash.expect(float(rows))
-            lost = _not_in(self.stash, sees)
+            lost = not_in(self.stash, sees)
             walks = [(self.by_stash, sees)] if lost is None else [(self.by_stash, sees), (walk, lost)]
         return [
             partial(way.start, block, seen, cut, segments, matches) for way, seen in walks for cut in cuts
@@ -232,7 +232,7 @@ def indexes(access: Access, k: int, capacity: int, previous: SubWindow | None) -
     return [access.index(k, place, capacity, before[place]) for place in places]
 
 
-def _not_in(stash: Stash, sees: Sees) -> Sees | None:
+def not_in(stash: Stash, sees: Sees) -> Sees | None:
     """What hot rows must look for in the plain way, if anything: rows of the first stream for which the stash is not complete."""
     first = stash.plan.pair[0]
     seen = sees[first]

@@ -285,3 +285,6 @@ class Ledger:
             flags = self.flags[k]
             if flags is not None:
                 flags.drop_from(count)
+            seen = self.backsights[k]
+            if seen is not None:
+                seen.drop_from(count)

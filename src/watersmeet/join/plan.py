@@ -15,7 +15,7 @@ import pyarrow as pa
 from watersmeet.codes import mix
 from watersmeet.errors import OptionError
 from watersmeet.index.base import Bounds, Codes, Ends, Keys
-from watersmeet.index.grid import CellLayout, Grid
+from watersmeet.index.grid import CellPlane, Grid
 from watersmeet.index.scan import Scan
 from watersmeet.kernels.sort import sort_keys
 from watersmeet.sql.condition import Band, BoundCondition
@@ -104,7 +104,7 @@ class Cells(Driver):
 
     def __init__(self, first: Band, second: Band) -> None:
         self.bands, self.texts = (first, second), (first.text, second.text)
-        self._layout = CellLayout((first, second))
+        self._plane = CellPlane((first, second))
 
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
         (x, valid), (y, also_valid) = (band.keys(stream, batch) for band in self.bands)
@@ -112,14 +112,14 @@ class Cells(Driver):
 
     def located(self, x: np.ndarray, y: np.ndarray) -> Codes:
         """The codes of rows whose codes in the two bands are known."""
-        return self._layout.locate(x, y), x, y
+        return self._plane.locate(x, y), x, y
 
     def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
         _, x, y = codes
-        return [self._layout.ends(stream, x, y)]
+        return [self._plane.ends(stream, x, y)]
 
     def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
-        return self._layout.bounds(ends, rows)
+        return self._plane.bounds(ends, rows)
 
 
 class Everything:

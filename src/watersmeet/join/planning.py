@@ -3,12 +3,13 @@
 The plan says what is compared, the ``access`` made from it how rows are kept and found. The engine and the flows each hold one of these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from watersmeet.codes.interning import Texts
 from watersmeet.index.choose import Habits
 from watersmeet.join.access import Access, Sizing, StepAccess, pair_access
 from watersmeet.join.learning import Learnt, Trial
@@ -47,6 +48,32 @@ class Planning:
         self.replans: Sequence[int] = REPLAN
         self.learnt, self.trial = Learnt(), Trial()
         self._highest: list[np.int64 | None] = [None for _ in ledger.places]  # key of the first index so far
+
+    def bind(self, condition: BoundCondition, index: str) -> None:
+        """All schemas are known."""
+        self.condition, self.index = condition, index
+        if condition.interner is not None:
+            condition.interner.keepers.add(self)
+
+    def forget_texts(self) -> None:
+        """Texts that are stored no more need not be told apart from others. While no push is on its way that may be taken back."""
+        interner = None if self.condition is None else self.condition.interner
+        if interner is None or not interner.crowded:
+            return
+        keepers: list[Planning] = list(interner.keepers)
+        interner.allow(sum(chain.rows for keeper in keepers for chain in keeper.ledger.chains))
+        if interner.crowded:
+            interner.keep(texts for keeper in keepers for texts in keeper.texts())
+
+    def texts(self) -> Iterator[Texts]:
+        """All texts that are stored, and compared by codes."""
+        assert self.condition is not None
+        ledger = self.ledger
+        for band in self.condition.bands:
+            for stream in band.streams if band.interned else ():
+                k = ledger.streams.index(stream)
+                for sub in ledger.chains[k].subwindows:
+                    yield band.texts(stream, ledger.payload_of(k).rows_between(sub.base, sub.end))
 
     # ---- the plan -----------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.join.access import PARALLEL, Access
 from watersmeet.join.chain import Block, Chain, Maker, SubWindow
-from watersmeet.join.core import JoinCore, Push
+from watersmeet.join.engine import JoinEngine, Push
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.pool import Pool, Task
@@ -37,7 +37,7 @@ class Shelf:
 
     def __init__(self, rows: int | None) -> None:
         self.rows = rows  # of the first reader's window; None: it goes by time, or has no end
-        self.readers: list[tuple[JoinCore, int]] = []  # and which of its streams this is
+        self.readers: list[tuple[JoinEngine, int]] = []  # and which of its streams this is
         # By first row and identity, for as long as a sub-window has them.
         self._indexes: WeakValueDictionary[tuple[int, Any], Index] = WeakValueDictionary()
         self._cut: tuple[int, int | None] = (-1, None)
@@ -63,13 +63,15 @@ class Shelf:
 
     def _size(self, block: Block) -> int | None:
         """How many rows new sub-windows are made for, if any reader needs a new one for the block; None: there is room."""
-        newest = [(core, core.ledger.chains[k].subwindows[-1:]) for core, k in self.readers]
-        if any(not sub.takes(block) or core.ledger.long_enough(sub) for core, subs in newest for sub in subs):
+        newest = [(engine, engine.ledger.chains[k].subwindows[-1:]) for engine, k in self.readers]
+        if any(
+            not sub.takes(block) or engine.ledger.long_enough(sub) for engine, subs in newest for sub in subs
+        ):
             return self._least()
         return None
 
     def _least(self) -> int:
-        return min(core.subwindow(k) for core, k in self.readers)
+        return min(engine.subwindow(k) for engine, k in self.readers)
 
     def indexes(
         self, access: Access, k: int, base: int, capacity: int, previous: SubWindow | None
@@ -93,23 +95,23 @@ class SharedStream:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.payload = Payload(schema, schema.names)
-        self.readers: list[tuple[JoinCore, int]] = []
+        self.readers: list[tuple[JoinEngine, int]] = []
         self._shelves: list[Shelf] = []
 
-    def joined(self, core: JoinCore, k: int, window: Window) -> Shelf:
+    def joined(self, engine: JoinEngine, k: int, window: Window) -> Shelf:
         """A join reads the stream from now on; returns where joins with windows about as long have their sub-windows."""
         shelf = next((shelf for shelf in self._shelves if shelf.suits(window)), None)
         if shelf is None:
             shelf = Shelf(window.rows)
             self._shelves.append(shelf)
         for readers in (self.readers, shelf.readers):
-            readers.append((core, k))
+            readers.append((engine, k))
         return shelf
 
-    def left(self, core: JoinCore) -> None:
+    def left(self, engine: JoinEngine) -> None:
         """A join reads no more."""
         for readers in (self.readers, *(shelf.readers for shelf in self._shelves)):
-            readers[:] = [reader for reader in readers if reader[0] is not core]
+            readers[:] = [reader for reader in readers if reader[0] is not engine]
         self.drop_unseen()
 
     def forget(self) -> None:
@@ -118,7 +120,7 @@ class SharedStream:
 
     def drop_unseen(self) -> None:
         """Let go of rows that no reader can see any more."""
-        ends = [core.ledger.chains[k].first for core, k in self.readers]
+        ends = [engine.ledger.chains[k].first for engine, k in self.readers]
         self.payload.drop_before(min(ends, default=self.payload.end))
 
 
@@ -127,58 +129,61 @@ class SharedStreams:
 
     def __init__(self, schemas: Sequence[pa.Schema], cores: int = 1) -> None:
         self.streams = [SharedStream(schema) for schema in schemas]
-        self.readers: dict[JoinCore, tuple[int, ...]] = {}  # which stream is each of the join's
+        self.readers: dict[JoinEngine, tuple[int, ...]] = {}  # which stream is each of the join's
         self.pool = Pool(cores)
         self._before: list[Any] | None = None
 
     # ---- who reads ----------------------------------------------------------------------------------------------
 
-    def add(self, core: JoinCore, streams: Sequence[int]) -> None:
+    def add(self, engine: JoinEngine, streams: Sequence[int]) -> None:
         """A join reads these streams from now on: rows that are there already are none of its business.
 
         It must be new; ``open`` and ``bind`` follow, with the axis of time and the condition. It is pushed to from here alone.
         """
         mine = [self.streams[g] for g in streams]
-        ledger = core.ledger
+        ledger = engine.ledger
         ledger.read_rows_of([stream.payload for stream in mine])
         ledger.start_at(np.array([stream.payload.end for stream in mine]))
-        core.shelves = [
-            stream.joined(core, k, window)
+        engine.shelves = [
+            stream.joined(engine, k, window)
             for k, (stream, window) in enumerate(zip(mine, ledger.windows, strict=True))
         ]
-        self.readers[core] = tuple(streams)
+        self.readers[engine] = tuple(streams)
 
-    def remove(self, core: JoinCore) -> None:
+    def remove(self, engine: JoinEngine) -> None:
         """A join reads no more; what it alone kept is let go of."""
-        for g in self.readers.pop(core):
-            self.streams[g].left(core)
+        for g in self.readers.pop(engine):
+            self.streams[g].left(engine)
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
     def push(
         self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray | None, turns: Sequence[int]
-    ) -> dict[JoinCore, Outcome]:
+    ) -> dict[JoinEngine, Outcome]:
         """Join a push, for every reader. ``order``, ``turns``: as for one join, of all streams. Until ``commit`` it can be taken back."""
         self.mend()
         pushes = {
-            core: _judged(core, streams, batches, order, turns) for core, streams in self.readers.items()
+            engine: _judged(engine, streams, batches, order, turns)
+            for engine, streams in self.readers.items()
         }
         rows = sum(batch.num_rows for batch in batches if batch is not None)
         self._cut_alike(pushes)
-        self._run([task for core, push in pushes.items() for task in core.preparing(push)], rows)
+        self._run([task for engine, push in pushes.items() for task in engine.preparing(push)], rows)
         self._before = [stream.payload.mark() for stream in self.streams]
         for stream, batch in zip(self.streams, batches, strict=True):
             if batch is not None:
                 stream.payload.append(batch)
-        for core, push in pushes.items():
-            core.enter(push)
-        rounds = {core: core.rounds(push) for core, push in pushes.items()}
+        for engine, push in pushes.items():
+            engine.enter(push)
+        rounds = {engine: engine.rounds(push) for engine, push in pushes.items()}
         if order is None:
             for g in turns:
-                self._round([rounds[core] for core, streams in self.readers.items() if g in streams], rows)
+                self._round(
+                    [rounds[engine] for engine, streams in self.readers.items() if g in streams], rows
+                )
         while self._round(list(rounds.values()), rows):
             pass
-        outcomes = {core: core.leave(push) for core, push in pushes.items()}
+        outcomes = {engine: engine.leave(push) for engine, push in pushes.items()}
         for stream in self.streams:
             stream.drop_unseen()
         return outcomes
@@ -196,15 +201,15 @@ class SharedStreams:
         self._run([insert_all, *probes] if inserts else probes, rows)
         return bool(lots)
 
-    def _cut_alike(self, pushes: Mapping[JoinCore, Push]) -> None:
+    def _cut_alike(self, pushes: Mapping[JoinEngine, Push]) -> None:
         """Rows of a stream are cut into the same slices by all its readers: the finest that one of them wants."""
         for stream in self.streams:
             shares = []
-            for core, k in stream.readers:
-                push = pushes[core]
+            for engine, k in stream.readers:
+                push = pushes[engine]
                 mine = push.pushed[k]
                 if mine is not None:
-                    shares.append((mine, core.cuts(mine, push.admission.order is not None)))
+                    shares.append((mine, engine.cuts(mine, push.admission.interleaving is not None)))
             finest = max((cuts for _, cuts in shares), key=len, default=[])
             for mine, _ in shares:
                 mine.cuts = finest
@@ -216,16 +221,16 @@ class SharedStreams:
 
     def commit(self) -> None:
         """What was pushed counts, for every reader. After this nothing may fail."""
-        for core in self.readers:
-            core.commit()
+        for engine in self.readers:
+            engine.commit()
         self._before = None
 
     def take_back(self) -> None:
         """Nothing was pushed."""
         if self._before is None:
             return
-        for core in self.readers:
-            core.take_back()
+        for engine in self.readers:
+            engine.take_back()
         for stream, mark in zip(self.streams, self._before, strict=True):
             stream.payload.back_to(mark)
             stream.forget()
@@ -234,8 +239,8 @@ class SharedStreams:
     def mend(self) -> None:
         """After a push that failed: indexes that hold the rows there are."""
         self.take_back()
-        for core in self.readers:
-            core.mend()
+        for engine in self.readers:
+            engine.mend()
 
     def close(self) -> None:
         """End the threads."""
@@ -243,7 +248,7 @@ class SharedStreams:
 
 
 def _judged(
-    core: JoinCore,
+    engine: JoinEngine,
     streams: Sequence[int],
     batches: Sequence[pa.RecordBatch | None],
     order: np.ndarray | None,
@@ -256,5 +261,5 @@ def _judged(
         places[list(streams)] = np.arange(len(streams))
         order = places[order]
         order = order[order < len(streams)]
-    admission = core.ledger.admit(mine, order, [streams.index(g) for g in turns if g in streams])
-    return Push(core.ledger.judged(mine, admission), admission, Matches(streams=len(streams)))
+    admission = engine.ledger.admit(mine, order, [streams.index(g) for g in turns if g in streams])
+    return Push(engine.ledger.judged(mine, admission), admission, Matches(streams=len(streams)))

@@ -1,6 +1,6 @@
 """The short way: a push of a few rows of one stream, without tasks, tables or threads in between.
 
-The same steps as ``JoinCore.push`` and the same results; a long list of things that are not there makes them cheap: no time windows, no
+The same steps as ``JoinEngine.push`` and the same results; a long list of things that are not there makes them cheap: no time windows, no
 late rows, no partners to remember, nothing to check on candidates, and BI-Sort in every sub-window. Where any of it is
 there, ``ShortWay.push`` says no before it has changed anything, and the long way is taken.
 """
@@ -28,8 +28,8 @@ _NO_KEYS = np.empty(0, np.int64)
 _NO_ROWS = np.empty(0, np.int32)
 
 
-class Core(Protocol):
-    """What the short way needs of a join core."""
+class Host(Protocol):
+    """What the short way needs of a join engine."""
 
     mode: str
     ledger: Ledger
@@ -40,12 +40,12 @@ class Core(Protocol):
     def insert(self, k: int, block: Block) -> None: ...
 
 
-def is_simple(core: Core) -> bool:
+def is_simple(engine: Host) -> bool:
     """Whether plan, windows and join type allow the short way."""
-    plan, ledger = core.planning.plan, core.ledger
+    plan, ledger = engine.planning.plan, engine.ledger
     if not isinstance(plan, Plan) or ledger.arrivals.some_timed:
         return False
-    if ledger.how.name != "inner" or core.mode == "ranges":
+    if ledger.how.name != "inner" or engine.mode == "ranges":
         return False
     return plan.ranges_suffice and not plan.condition.filters and "bi_sort" in plan.kinds
 
@@ -57,9 +57,9 @@ class ShortWay:
         self._runs: list[_Runs | None] = [None, None]
         self._probes, self._stored = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
 
-    def push(self, core: Core, k: int, batch: pa.RecordBatch) -> Matches | None:
+    def push(self, engine: Host, k: int, batch: pa.RecordBatch) -> Matches | None:
         """Join a few rows of stream k; None: nothing was done, take the long way."""
-        ledger, plan, habits = core.ledger, core.planning.plan, core.planning.habits
+        ledger, plan, habits = engine.ledger, engine.planning.plan, engine.planning.habits
         stream, payload, arrivals = ledger.streams[k], ledger.payload[k], ledger.arrivals
         assert isinstance(plan, Plan)
         key = plan.driver.key
@@ -77,30 +77,30 @@ class ShortWay:
         n = self._probe(ledger, 1 - k, lo, hi)
         if n > ROOM:
             return None
-        core.write_down()
+        engine.write_down()
         payload.append(batch if len(payload.columns) == batch.num_columns else batch.select(payload.columns))
         arrivals.count(k, keys.size)
-        self._store(core, k, keys, rows, first)
+        self._store(engine, k, keys, rows, first)
         if habits[k].batch != keys.size or habits[1 - k].probes != keys.size:
             habits[k].learn("batch", keys.size)
             habits[1 - k].learn("probes", keys.size)
         matches = Matches()
-        if n and core.mode == "count":
+        if n and engine.mode == "count":
             matches.counts.append(n)
         elif n:
             matches.add(k, rows[self._probes[:n]] + np.int64(first), self._stored[:n].copy())
         return matches
 
-    def _store(self, core: Core, k: int, keys: np.ndarray, rows: np.ndarray, first: int) -> None:
+    def _store(self, engine: Host, k: int, keys: np.ndarray, rows: np.ndarray, first: int) -> None:
         """Into the insertion buffer where there is room, else as any other block."""
-        chain = core.ledger.chains[k]
+        chain = engine.ledger.chains[k]
         newest = chain.subwindows[-1] if chain.subwindows else None
         if newest is not None and type(newest.index) is BISort:
             fits = newest.end == first and newest.count + keys.size <= newest.capacity
             if fits and newest.index.buffer(keys, rows, newest.count):
                 newest.count += keys.size
                 return
-        core.insert(k, Block(first, keys.size, Keys(keys, rows), [], None))
+        engine.insert(k, Block(first, keys.size, Keys(keys, rows), [], None))
 
     def _probe(self, ledger: Ledger, k: int, lo: np.ndarray, hi: np.ndarray) -> int:
         """Fill the scratch arrays with pairs of the probes and stream k's rows; more than ROOM: the long way is needed."""

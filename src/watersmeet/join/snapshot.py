@@ -1,4 +1,4 @@
-"""The state of a join core as numbers and rows, and back: what ``StreamJoin.save`` writes and ``load`` reads.
+"""The state of a join engine as numbers and rows, and back: what ``StreamJoin.save`` writes and ``load`` reads.
 
 Rows are the state. Index structures are not saved: the restored rows are indexed anew, in sub-windows with the same borders.
 """
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.join.chain import Chain, SubWindow
-from watersmeet.join.engine import Saved
+from watersmeet.join.interface import Saved
 from watersmeet.join.ledger import Ledger
 from watersmeet.join.prepare import bare_block
 from watersmeet.streams.batch import one_batch
@@ -18,22 +18,22 @@ from watersmeet.streams.schema import DONE as DONE
 from watersmeet.streams.schema import EXTRA as EXTRA
 
 
-def snapshot(core: Saved) -> dict[str, Any]:
+def snapshot(engine: Saved) -> dict[str, Any]:
     """The numbers that, with the stored rows, are the whole state."""
-    ledger, planning = core.ledger, core.planning
+    ledger, planning = engine.ledger, engine.planning
     return {
         "counts": ledger.arrivals.counts.tolist(),
         "clock": ledger.arrivals.clock.tolist(),
         "subwindows": [[[sub.base, sub.end] for sub in chain.subwindows] for chain in ledger.chains],
         "replans": list(planning.replans),
         "shares": {} if planning.plan is None else planning.plan.selectivity,
-        "extra": core.extra_numbers(),
+        "extra": engine.extra_numbers(),
     }
 
 
-def stored_rows(core: Saved) -> dict[int, pa.Table]:
+def stored_rows(engine: Saved) -> dict[int, pa.Table]:
     """The rows of each stream's sub-windows, with a last column that tells which need no more attention."""
-    tables, ledger = {}, core.ledger
+    tables, ledger = {}, engine.ledger
     for k, payload in enumerate(ledger.payload):
         if payload is None:
             continue
@@ -43,7 +43,7 @@ def stored_rows(core: Saved) -> dict[int, pa.Table]:
             parts.append(payload.rows_between(sub.base, sub.end))
             flags.append(_flags_of(ledger, k, sub))
         table = pa.Table.from_batches(parts).append_column(DONE, pa.array(np.concatenate(flags)))
-        tables[k] = _with_extra(core, k, table)
+        tables[k] = _with_extra(engine, k, table)
     return tables
 
 
@@ -52,30 +52,30 @@ def _flags_of(ledger: Ledger, k: int, sub: SubWindow) -> np.ndarray:
     return np.zeros(sub.count, np.bool_) if flags is None else flags.between(sub.base, sub.end)
 
 
-def _with_extra(core: Saved, k: int, table: pa.Table) -> pa.Table:
-    borders = [(sub.base, sub.end) for sub in core.ledger.chains[k].subwindows]
-    parts = [core.extra_columns(k, *border) for border in borders]
+def _with_extra(engine: Saved, k: int, table: pa.Table) -> pa.Table:
+    borders = [(sub.base, sub.end) for sub in engine.ledger.chains[k].subwindows]
+    parts = [engine.extra_columns(k, *border) for border in borders]
     for name in parts[0] if parts else ():
         column = pa.array(np.concatenate([part[name] for part in parts]))
         table = table.append_column(EXTRA + name, column)
     return table
 
 
-def restore(core: Saved, numbers: dict[str, Any], tables: dict[int, pa.Table]) -> None:
-    """Give a new core, whose schemas are known, a saved state."""
-    planning = core.planning
-    core.ledger.arrivals.stand_at(np.array(numbers["counts"]), np.array(numbers["clock"]))
+def restore(engine: Saved, numbers: dict[str, Any], tables: dict[int, pa.Table]) -> None:
+    """Give a new engine, whose schemas are known, a saved state."""
+    planning = engine.planning
+    engine.ledger.arrivals.stand_at(np.array(numbers["counts"]), np.array(numbers["clock"]))
     planning.replans = list(numbers["replans"])
-    core.restore_extra(numbers["extra"])
+    engine.restore_extra(numbers["extra"])
     planning.forget()  # sub-windows are filled first, and indexed once all rows are there
     for k, table in tables.items():
-        _restore_stream(core, k, table, numbers["subwindows"][k])
+        _restore_stream(engine, k, table, numbers["subwindows"][k])
     if planning.condition is not None:
-        core.make_plan(numbers["shares"])
+        engine.make_plan(numbers["shares"])
 
 
-def _restore_stream(core: Saved, k: int, table: pa.Table, borders: list[list[int]]) -> None:
-    ledger = core.ledger
+def _restore_stream(engine: Saved, k: int, table: pa.Table, borders: list[list[int]]) -> None:
+    ledger = engine.ledger
     payload, count = ledger.payload_of(k), int(ledger.arrivals.counts[k])
     chain = Chain(0, ledger.arrivals.timed[k])
     payload.end = chain.dropped = count
@@ -88,7 +88,7 @@ def _restore_stream(core: Saved, k: int, table: pa.Table, borders: list[list[int
         taken += end - base
         extra = [name for name in table.column_names if name.startswith(EXTRA)]
         batch = one_batch(rows.drop_columns([DONE, *extra]))
-        core.restore_columns(
+        engine.restore_columns(
             k, base, {name.removeprefix(EXTRA): rows.column(name).to_numpy() for name in extra}
         )
         if (

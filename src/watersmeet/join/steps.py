@@ -75,18 +75,41 @@ class Walk:
         self, block: Block, sees: Sees, share: slice, segments: Segments, out: Matches, buffer: PairBuffer
     ) -> None:
         """All results of a share of the block's rows that can match at all."""
-        assert block.usable is not None
-        rows = block.usable[share]
-        if not rows.size:
+        first = self.first(block, share)
+        if not first.rows.size:
             return
-        codes = {(self.stream, column): codes[rows] for column, codes in enumerate(block.codes)}
-        times = {} if block.times is None else {self.stream: block.times[rows]}
-        first = Partials(rows, {self.stream: rows + np.int64(block.first)}, codes, times)
         way = _Way(sees, segments, buffer, out)
         if self.stash is None:
             self._walk(0, first, way)
         else:
             self._go_on(0, self._found_in_stash(self.stash, first, way), way)
+
+    # ---- a step at a time, where streams are kept apart ----------------------------------------------------------
+
+    def first(self, block: Block, share: slice = slice(None)) -> Partials:
+        """A share of the block's rows that can match at all, as partial results of one stream."""
+        assert block.usable is not None
+        rows = block.usable[share]
+        codes = {(self.stream, column): codes[rows] for column, codes in enumerate(block.codes)}
+        times = {} if block.times is None else {self.stream: block.times[rows]}
+        return Partials(rows, {self.stream: rows + np.int64(block.first)}, codes, times)
+
+    def further(
+        self, place: int, partials: Partials, sees: Sees, segments: Segments, buffer: PairBuffer
+    ) -> Iterator[Partials]:
+        """One step: partial results with one more stream. ``segments``: no others than this stream's are looked at."""
+        return self._noted(place, partials, _Way(sees, segments, buffer, Matches()))
+
+    def counted(self, partials: Partials, sees: Sees, segments: Segments, buffer: PairBuffer) -> int | None:
+        """How many results the last step has; None: it has to list them."""
+        last = len(self.steps) - 1
+        if not self.count_only or self.apart > last:
+            return None
+        out = Matches()
+        self._count(last, partials, _Way(sees, segments, buffer, out))
+        return sum(out.counts)
+
+    # ---- all steps ----------------------------------------------------------------------------------------------
 
     def _found_in_stash(self, stash: Stash, partials: Partials, way: "_Way") -> Iterator[Partials]:
         """Hot rows with pairs of the stash."""
@@ -110,7 +133,7 @@ class Walk:
             for results in found:
                 self._give(results, way)
             return
-        for lot in _lots(found):
+        for lot in lots(found, TOGETHER):
             self._walk(place, lot, way)
 
     def _give(self, found: Partials, way: "_Way") -> None:
@@ -292,14 +315,14 @@ def _candidates(
             yield segment, buffer.probe[:n].astype(np.intp), buffer.row[:n].astype(np.intp)
 
 
-def _lots(found: Iterable[Partials]) -> Iterator[Partials]:
-    """Partial results, as many together as go on to the next step together."""
+def lots(found: Iterable[Partials], size: int) -> Iterator[Partials]:
+    """Partial results as they are found, at least ``size`` together, but for the last."""
     waiting: list[Partials] = []
     rows = 0
     for more in found:
         waiting.append(more)
         rows += more.rows.size
-        if rows >= TOGETHER:
+        if rows >= size:
             yield _together(waiting)
             waiting, rows = [], 0
     if waiting:

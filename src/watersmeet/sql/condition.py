@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.codes import Domain, Interval, Side
+from watersmeet.codes.interning import Interner, Texts
+from watersmeet.codes.text import BytesDomain
 from watersmeet.errors import ConditionError
 from watersmeet.sql.atoms import atom_of, plain_column
 from watersmeet.sql.bind import Binder
@@ -100,6 +102,7 @@ class Band:
         self.null_safe, self._slack = atom.null_safe, atom.slack
         self._sides = dict(zip(streams, (atom.left, atom.right), strict=True))
         self._plain = {stream: plain_column(side) for stream, side in self._sides.items()}
+        self.interned = isinstance(self.domain, BytesDomain) and not self.domain.ordered
         self._bounders = {
             stream: [self.domain.bounder(interval, side) for interval in self.intervals]
             for stream, side in zip(streams, SIDES, strict=True)
@@ -115,15 +118,30 @@ class Band:
         name, domain = self._plain[stream], self.domain
         side = self._sides[stream]
         text = name or f"{side}: {side.type}"
-        return text, name is None, domain.name, domain.ordered, self.null_safe
+        # Codes of texts mean the same only where one interner has given them.
+        interner = id(domain.interner) if isinstance(domain, BytesDomain) else None
+        return text, name is None, domain.name, domain.ordered, self.null_safe, interner
 
     def keys(self, stream: str, columns: pa.RecordBatch) -> Keys:
         """The int64 key codes of one stream's rows, and which are valid (None: all). Do not write to them."""
-        name = self._plain[stream]
-        column = columns.column(name) if name is not None else self._computed(stream, columns)
         if self.null_safe:
-            return self.domain.codes(column, null_code=True)
-        return self.domain.codes(column)
+            return self.domain.codes(self._column(stream, columns), null_code=True)
+        return self.domain.codes(self._column(stream, columns))
+
+    def spreading_keys(self, stream: str, columns: pa.RecordBatch) -> Keys:
+        """The same in every process, for dealing rows out: rows that match have equal ones, others may."""
+        if not isinstance(self.domain, BytesDomain):
+            return self.keys(stream, columns)
+        return self.domain.everywhere().codes(self._column(stream, columns), null_code=self.null_safe)
+
+    def texts(self, stream: str, columns: pa.RecordBatch) -> Texts:
+        """Of texts: what an interner has to know of a stream's rows."""
+        assert isinstance(self.domain, BytesDomain)
+        return self.domain.texts(self._column(stream, columns))
+
+    def _column(self, stream: str, columns: pa.RecordBatch) -> pa.Array:
+        name = self._plain[stream]
+        return columns.column(name) if name is not None else self._computed(stream, columns)
 
     def _computed(self, stream: str, columns: pa.RecordBatch) -> pa.Array:
         expr = self._sides[stream]
@@ -197,6 +215,11 @@ class BoundCondition:
             filters = {stream: [_FALSE] for stream in streams}
         bands = [(Band(atom, _streams_of(atom)), parts) for atom, parts in usable if atom.intervals]
         self.bands = tuple(band for band, _ in bands)
+        # Texts are compared by codes that mean the same in all bands.
+        self.interner = Interner() if any(band.interned for band in self.bands) else None
+        for band in self.bands:
+            if isinstance(band.domain, BytesDomain):
+                band.domain.interner = self.interner
         inexact = [part for band, parts in bands if not band.exact for part in parts]
         unsaid = list(dict.fromkeys([*inexact, *rest]))
         self.residual = conjunction(unsaid)

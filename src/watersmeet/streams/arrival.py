@@ -86,8 +86,10 @@ class Admission:
     counts: np.ndarray  # rows accepted, with the push
     clock: np.ndarray  # with the push
     gone: tuple[Gone, ...]  # by stream, once the push is over
-    order: np.ndarray | None  # the stream of each pushed row, late ones too; None: one stream after the other
-    turns: tuple[int, ...]  # the streams in the order in which they come, where ``order`` does not say
+    interleaving: (
+        np.ndarray | None
+    )  # the stream of each pushed row, late ones too; None: one stream after the other
+    turns: tuple[int, ...]  # the streams in the order in which they come, where ``interleaving`` does not say
 
 
 def one_for_all(numbers: np.ndarray) -> int | np.ndarray:

@@ -2,28 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from watersmeet.flow.catalog import FLOWS, make_flow
-from watersmeet.flow.driver.meetings import Meetings
 from watersmeet.flow.driver.pending import Gathered
-from watersmeet.flow.models.base import Flow, Sending
-from watersmeet.flow.models.core import Core
-from watersmeet.flow.models.load import Bounded, Cutter, Load
+from watersmeet.flow.models.base import Flow, Keeper, Sending
 from watersmeet.flow.models.message import Found, Mark
-from watersmeet.flow.models.work import Work
 from watersmeet.flow.options import FlowModel
 from watersmeet.flow.runners.threads import Threads
-from watersmeet.join.access import PairAccess, Sizing
-from watersmeet.join.ledger import Ledger
-from watersmeet.join.planning import Planning
-from watersmeet.join.prepare import read_columns
-from watersmeet.streams.arrival import Validity
-
-_MET = Validity(0, 0)  # of rows that have met everything there was: as probes they see nothing
 
 
 class Running:
@@ -31,9 +18,9 @@ class Running:
 
     runner_class: Callable[..., Any] = Threads
 
-    def __init__(self, options: FlowModel) -> None:
-        self.options, self.kind = options, FLOWS[options.name]
-        self.cores = options.cores  # that are left
+    def __init__(self, options: FlowModel, streams: int) -> None:
+        self.options = options
+        self.cores = options.cores_for(streams)  # that are left
         self.flow: Flow | None = None
         self.runner: Any = None
         self.trace: Callable[[Found, float], None] | None = (
@@ -42,37 +29,16 @@ class Running:
 
     # ---- built and ended ----------------------------------------------------------------------------------------
 
-    def start(
-        self, ledger: Ledger, planning: Planning, meetings: Meetings | None, cutter: Cutter, apart: bool
-    ) -> bool:
-        """Build the network from the stored rows, unless it is there; whether it was built. ``apart``: another thread takes results."""
+    def start(self, build: Callable[[int], Flow], apart: bool) -> bool:
+        """Build the network for so many cores, unless it is there; whether it was built. ``apart``: another thread takes results."""
         if self.runner is not None:
             return False
-        flow = self._build(ledger, planning, meetings, cutter)
+        flow = build(self.cores)
         runner = self.runner_class(flow.network, self.options.on_core_failure == "continue")
         if apart:
             runner.set_apart()
         self.flow, self.runner = flow, runner
         return True
-
-    def _build(self, ledger: Ledger, planning: Planning, meetings: Meetings | None, cutter: Cutter) -> Flow:
-        access = planning.access
-        assert isinstance(access, PairAccess)
-        sizing = Sizing(ledger.windows, planning.habits, planning.size, self.cores)
-        flow = make_flow(Work(access, sizing, ledger.arrivals.timed, time.perf_counter), self.options)
-        borders = None if meetings is None else meetings.borders
-        if borders is not None:
-            flow.place_between(borders)
-        for k, stream in enumerate(ledger.streams):
-            for sub in ledger.chains[k].subwindows:
-                batch = ledger.payload_of(k).rows_between(sub.base, sub.end)
-                times = None if sub.times is None else sub.times[: sub.count]
-                columns = read_columns(access.plan, stream, batch, sub.base, times)
-                seen = _MET if meetings is None else meetings.sights[k].between(sub.base, sub.end)
-                share = Bounded(access.plan, stream, k, columns, seen)
-                for start, stop in _pieces(k, sub.base, sub.count, cutter.granularity, borders or []):
-                    flow.place(share.part(start, stop, 0))
-        return flow
 
     def stop(self) -> None:
         """End the network; what it holds can be built again."""
@@ -91,7 +57,7 @@ class Running:
 
     # ---- in and out ---------------------------------------------------------------------------------------------
 
-    def send(self, flow: Flow, runner: Any, loads: Iterator[Load], mark: int) -> None:
+    def send(self, flow: Flow, runner: Any, loads: Iterator[Any], mark: int) -> None:
         """Rows into the network, then the mark of their push."""
         for load in loads:
             load.entered = time.perf_counter()
@@ -125,7 +91,7 @@ class Running:
     # ---- faults -------------------------------------------------------------------------------------------------
 
     @property
-    def lost(self) -> Sequence[Core]:
+    def lost(self) -> Sequence[Keeper]:
         """Cores that have failed while the others go on."""
         return () if self.runner is None else self.runner.lost
 
@@ -147,16 +113,6 @@ class Running:
 
     # ---- what the outside may ask --------------------------------------------------------------------------------
 
-    def at_work(self) -> Sequence[Core]:
+    def at_work(self) -> Sequence[Keeper]:
         flow = self.flow  # another thread may end it now
         return () if flow is None else flow.cores
-
-
-def _pieces(
-    k: int, base: int, count: int, granularity: int, borders: list[list[int]]
-) -> Iterator[tuple[int, int]]:
-    """Where to cut stored rows: by granularity, and at the borders between cores."""
-    cuts = set(range(0, count, granularity)) | {count}
-    for border in borders:
-        cuts |= {cut - base for cut in border[2 * k : 2 * k + 2] if 0 < cut - base < count}
-    return pairwise(sorted(cuts))

@@ -14,67 +14,67 @@ from watersmeet.flow.models.message import Mark
 from watersmeet.join.outcome import Outcome
 
 if TYPE_CHECKING:
-    from watersmeet.flow.driver.driver import FlowCore
+    from watersmeet.flow.driver.engine import FlowEngine
 
 WAIT = 0.1  # seconds between two looks at whether there is a network yet
 
 
-def leaving(core: "FlowCore") -> Iterator[Outcome]:
+def leaving(engine: "FlowEngine") -> Iterator[Outcome]:
     """Blocks of results, until the streams have ended. From now on ``push`` does not wait for results."""
-    with core.pushing, core.lock:
-        if core.streaming:
+    with engine.pushing, engine.lock:
+        if engine.streaming:
             raise StateError("results() must be iterated by one consumer at a time; got a second call")
-        if core.closed or core.finished:
+        if engine.closed or engine.finished:
             raise StateError("the join must be open for its results to be taken; it was closed")
-        core.streaming = True
-        if core.running.runner is not None:
-            core.running.runner.set_apart()
-    return _blocks(core)
+        engine.streaming = True
+        if engine.running.runner is not None:
+            engine.running.runner.set_apart()
+    return _blocks(engine)
 
 
-def _blocks(core: "FlowCore") -> Iterator[Outcome]:
+def _blocks(engine: "FlowEngine") -> Iterator[Outcome]:
     try:
         while True:
-            core.consumer = threading.get_ident()
-            runner = _network(core)
-            if core.asides:
-                yield core.asides.popleft()
+            engine.consumer = threading.get_ident()
+            runner = _network(engine)
+            if engine.asides:
+                yield engine.asides.popleft()
                 continue  # much may have changed meanwhile
-            if core.closed:
+            if engine.closed:
                 return
-            if core.failed is not None:
-                raise _heard_of(core)
-            if runner is None and core.final_mark is None:
+            if engine.failed is not None:
+                raise _heard_of(engine)
+            if runner is None and engine.final_mark is None:
                 continue
             if runner is None:  # the streams have ended before both schemas were known
-                yield _farewell(core, core.nothing())
+                yield _farewell(engine, engine.nothing())
                 return
             try:
-                message = runner.take(core.intake.patience(WAIT))
+                message = runner.take(engine.intake.patience(WAIT))
             except (CoreFailed, StateError):
-                if runner is core.running.runner:
+                if runner is engine.running.runner:
                     raise
                 continue  # the network was built anew, or is gone for good
-            core.flush_if_due()
+            engine.flush_if_due()
             if message is None:
                 continue
-            core.running.noted(message)
-            block = _block(core, message)
-            if isinstance(message, Mark) and message.number == core.final_mark:
-                yield _farewell(core, block)
+            engine.running.noted(message)
+            block = _block(engine, message)
+            if isinstance(message, Mark) and message.number == engine.final_mark:
+                yield _farewell(engine, block)
                 return
             if block.matches.count or len(block.punctuations) or block.missing:
                 yield block
     finally:
-        core.streaming = False
-        core.consumer = None
-        if not core.finished:
-            core.go_back()
+        engine.streaming = False
+        engine.consumer = None
+        if not engine.finished:
+            engine.go_back()
 
 
-def _heard_of(core: "FlowCore") -> Exception:
+def _heard_of(engine: "FlowEngine") -> Exception:
     """Why who pushes gave up, as an error of who takes."""
-    error, core.failed = core.failed, None
+    error, engine.failed = engine.failed, None
     if isinstance(error, CoreFailed):
         again = CoreFailed(str(error), error.core)
         again.resume = error.resume
@@ -82,31 +82,35 @@ def _heard_of(core: "FlowCore") -> Exception:
     return StateError(f"the producer must not fail while results are taken; it did: {error!r}")
 
 
-def _network(core: "FlowCore") -> Any:
+def _network(engine: "FlowEngine") -> Any:
     """What runs the network; waits until there is one, or until there will be none."""
-    with core.lock:
+    with engine.lock:
         while not (
-            core.running.runner or core.failed or core.closed or core.asides or core.final_mark is not None
+            engine.running.runner
+            or engine.failed
+            or engine.closed
+            or engine.asides
+            or engine.final_mark is not None
         ):
-            core.changed.wait(WAIT)
-        return core.running.runner
+            engine.changed.wait(WAIT)
+        return engine.running.runner
 
 
-def _block(core: "FlowCore", message: Any) -> Outcome:
-    with core.lock:
-        gathered = Gathered()
+def _block(engine: "FlowEngine", message: Any) -> Outcome:
+    with engine.lock:
+        gathered = Gathered(engine.no_matches())
         if not isinstance(message, Mark):
-            gathered.add(core.streams, message)
-        outcome = core.outcome(gathered, {})
-        outcome.missing = core.running.missing_rows()
-        ended = isinstance(message, Mark) and core.pending and core.pending[0].mark == message.number
-        if ended and not core.draining:
-            core.end_of_push(core.pending.popleft(), message.oldest, outcome.matches)
+            gathered.add(engine.streams, message)
+        outcome = engine.outcome(gathered, {})
+        outcome.missing = engine.running.missing_rows()
+        ended = isinstance(message, Mark) and engine.pending and engine.pending[0].mark == message.number
+        if ended and not engine.draining:
+            engine.end_of_push(engine.pending.popleft(), message.oldest, outcome.matches)
         return outcome
 
 
-def _farewell(core: "FlowCore", outcome: Outcome) -> Outcome:
-    with core.lock:
-        last = core.forget_all()
+def _farewell(engine: "FlowEngine", outcome: Outcome) -> Outcome:
+    with engine.lock:
+        last = engine.forget_all()
     outcome.matches.add_all(last.matches)
     return outcome

@@ -1,37 +1,40 @@
 """What the driver needs of a flow."""
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Protocol
 
-from watersmeet.flow.models.core import Core
-from watersmeet.flow.models.load import Load, Part
 from watersmeet.flow.models.message import Mark
-from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Message, Network
 from watersmeet.flow.options import DEFAULT_GRANULARITY
+from watersmeet.join.chain import SubWindow
 
 Sending = Iterator[tuple[Link, Message]]
 
 
+class Keeper(Protocol):
+    """A core from outside. ``missing``: what went with it, once it has failed and the others go on."""
+
+    missing: Any
+
+    def subwindows(self, side: int, /) -> Sequence[SubWindow]:
+        """The sub-windows of a stream that are here."""
+
+
 class Flow:
-    """A network of cores, and how to send rows into it."""
+    """A network of cores, and how to send rows into it, as ``Load`` and ``Part``, or of many streams as ``MultiLoad`` and ``MultiPart``."""
 
     name: ClassVar[str]
     prompt: ClassVar[bool] = True  # whether a row meets all stored rows as soon as it has been processed
     granularity: ClassVar[int] = DEFAULT_GRANULARITY  # rows a message, unless the user says how many
 
     network: Network
-    cores: list[Core]
+    cores: list[Any]  # each a ``Keeper``
 
-    def __init__(self, work: Work, queue: int) -> None:
-        """``queue``: how many messages a link holds."""
-        raise NotImplementedError
-
-    def place(self, part: Part) -> None:
+    def place(self, part: Any) -> None:
         """Give stored rows back to the cores, before anything moves: rows that have met everything there was."""
         raise NotImplementedError
 
-    def send(self, load: Load) -> Sending:
+    def send(self, load: Any) -> Sending:
         """What to put where for a load."""
         raise NotImplementedError
 

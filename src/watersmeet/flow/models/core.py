@@ -8,7 +8,7 @@ from watersmeet.flow.models.load import Load, Part
 from watersmeet.flow.models.message import Found, Mark
 from watersmeet.flow.models.store import Store
 from watersmeet.flow.models.work import Work
-from watersmeet.flow.network import Link, Message, Node
+from watersmeet.flow.network import Link, Message, Processor
 from watersmeet.flow.order import arrange
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.chain import SubWindow
@@ -16,7 +16,7 @@ from watersmeet.join.matches import Matches
 from watersmeet.streams.clock import BOTTOM, TOP
 
 
-class Core(Node):
+class Core(Processor):
     """A join core. ``results``: the link on which it answers; the last of its outputs."""
 
     def __init__(
@@ -27,8 +27,8 @@ class Core(Node):
         outputs: Sequence[Link],
         meeting: bool = False,
     ) -> None:
-        super().__init__(f"core {position}", inputs, outputs)
-        self.work, self.position, self.results = work, position, outputs[-1]
+        super().__init__(f"core {position}", position, inputs, outputs)
+        self.work, self.results = work, outputs[-1]
         self.stores = [Store(work, k, meeting) for k in (0, 1)]
         self.buffer = PairBuffer()
         self.current: Message = None  # what is being worked on: if that fails, somebody must still answer
@@ -77,7 +77,7 @@ class Core(Node):
         first = self.stores[side].first
         return TOP if first is None else first
 
-    def windows(self, side: int) -> Sequence[SubWindow]:
+    def subwindows(self, side: int) -> Sequence[SubWindow]:
         """The sub-windows of a stream that are here."""
         return self.stores[side].windows
 

@@ -165,8 +165,8 @@ class LowLatencyCore(LineCore):
         oldest = super().oldest(side)
         return min(oldest, self._away[0].first) if side == 0 and self._away else oldest
 
-    def windows(self, side: int) -> Sequence[SubWindow]:
-        return [*super().windows(side), *(self.flying.windows if side == 1 else ())]
+    def subwindows(self, side: int) -> Sequence[SubWindow]:
+        return [*super().subwindows(side), *(self.flying.windows if side == 1 else ())]
 
 
 class LowLatencyHandshakeFlow(Line):

@@ -52,7 +52,7 @@ class Seal:
 
 
 @dataclass(slots=True)
-class Probe:
+class Ask:
     """Find what the part's rows match in these sub-windows of the other stream."""
 
     part: Part
@@ -67,7 +67,7 @@ class Expire:
     ids: list[int]
 
 
-Command = Create | Insert | Seal | Probe | Expire
+Command = Create | Insert | Seal | Ask | Expire
 Plan = dict[int, list[Command]]  # by worker
 
 
@@ -207,7 +207,7 @@ class Manager:
             if reach.meets(place, timed):
                 asked[place.worker].append(place.id)
         for worker, ids in asked.items():
-            plan[worker].append(Probe(part, ids))
+            plan[worker].append(Ask(part, ids))
 
     def _expire(self, side: int, end: int | None, gone: int, plan: Plan) -> None:
         """Sub-windows are dropped whole, when all their rows are over. ``end``: where the stream's rows of this load end."""

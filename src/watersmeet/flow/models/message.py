@@ -1,8 +1,8 @@
 """What travels from the cores to the exit."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from watersmeet.flow.models.load import Load
 from watersmeet.flow.order import Arranged
 from watersmeet.join.matches import Matches
 
@@ -12,7 +12,7 @@ class Found:
     """What one core found for one load; with an order it is sent also if nothing was found: it is the *star* of the paper."""
 
     core: int
-    load: Load
+    load: Any  # a Load, or a MultiLoad where there are many streams
     matches: Matches
     arranged: Arranged | None
     begun: float  # when the core took the load, and when it was done with it

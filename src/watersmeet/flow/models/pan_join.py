@@ -15,7 +15,7 @@ from watersmeet.flow.models.base import Flow, Sending
 from watersmeet.flow.models.core import Core
 from watersmeet.flow.models.gather import united
 from watersmeet.flow.models.load import Load, Part
-from watersmeet.flow.models.manager import Command, Create, Insert, Manager, Plan, Probe, Seal, Status
+from watersmeet.flow.models.manager import Ask, Command, Create, Insert, Manager, Plan, Seal, Status
 from watersmeet.flow.models.message import Found, Mark
 from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Link, Message, Network, Node
@@ -73,7 +73,7 @@ class Worker(Core):
         """Do what is commanded, in order; returns what the probes found."""
         found = []
         for step in steps:
-            if isinstance(step, Probe):
+            if isinstance(step, Ask):
                 found.append((step.part, self._find(step)))
             elif isinstance(step, Insert):
                 sub = self.held[step.side][step.id]
@@ -101,7 +101,7 @@ class Worker(Core):
         assert sub.index is not None
         self._news.sealed.append((step.side, step.id, sub.index))
 
-    def _find(self, step: Probe) -> Matches:
+    def _find(self, step: Ask) -> Matches:
         part, matches = step.part, Matches()
         stored, lowest = self.held[1 - part.side], part.probe.validity.arrival_lo
         for id in step.ids:
@@ -138,16 +138,16 @@ class Worker(Core):
     def report(self, mark: Mark) -> None:
         self.results.put(Report(mark.number, (self.oldest(0), self.oldest(1)), (self.status(),)))
 
-    def windows(self, side: int) -> list[SubWindow]:
+    def subwindows(self, side: int) -> list[SubWindow]:
         return list(self.held[side].values())
 
     def oldest(self, side: int) -> int:
-        return min((sub.oldest for sub in self.windows(side) if sub.count), default=NOTHING)
+        return min((sub.oldest for sub in self.subwindows(side) if sub.count), default=NOTHING)
 
     # ---- faults -----------------------------------------------------------------------------------------------------
 
     def held_rows(self, side: int) -> np.ndarray:
-        held = [np.arange(sub.oldest, sub.end) for sub in self.windows(side)]
+        held = [np.arange(sub.oldest, sub.end) for sub in self.subwindows(side)]
         return np.concatenate([np.empty(0, np.int64), *held])
 
     def stand_in(self, message: Message) -> None:
@@ -258,7 +258,7 @@ class PanJoinFlow(Flow):
         answering: list[int] = []
         if load.order is not None:
             # Somebody must say that the load is done, or no punctuation could follow it: if nobody is asked, who stores its rows.
-            answering = [i for i, steps in plan.items() if any(isinstance(step, Probe) for step in steps)]
+            answering = [i for i, steps in plan.items() if any(isinstance(step, Ask) for step in steps)]
             answering = answering or list(plan)[:1]
         turn, self._turn = self._turn, self._turn + 1
         for i, steps in plan.items():

@@ -16,6 +16,7 @@ import numpy as np
 
 from watersmeet.errors import StateError
 from watersmeet.flow.models.base import Sending
+from watersmeet.flow.models.multiway.stage import MultiWork
 from watersmeet.flow.models.work import Work
 from watersmeet.flow.network import Bell, Link, Message, Network, Node
 from watersmeet.index.base import PairBuffer
@@ -109,6 +110,18 @@ class TimedWork(Work):
         if arrivals is None:
             return found - sub.base - sub.trimmed
         return np.searchsorted(arrivals[sub.trimmed : sub.count], found)
+
+
+@dataclass
+class TimedMultiWork(MultiWork):
+    """The same of many streams: a step compares each partial result with all rows of a stream, as a scan does."""
+
+    meter: Meter | None = None
+
+    def compared(self, partials: int, stored: int) -> None:
+        assert self.meter is not None
+        self.meter.probe()
+        self.meter.compare(partials * stored)
 
 
 class _Written(Bell):

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from watersmeet.errors import CoreFailed, StateError
-from watersmeet.flow.models.core import Core
-from watersmeet.flow.network import Link, Message, Network, Node
+from watersmeet.flow.network import Link, Message, Network, Node, Processor
 
 Move = tuple[Node, int]
 
@@ -54,8 +53,8 @@ class Steps:
         self.network, self._carry_on, self._choose = network, carry_on, choose
         self._exit = Leaving(network.exit)
         self._stopping = False
-        self.failure: tuple[Core, BaseException | None] | None = None
-        self.lost: list[Core] = []
+        self.failure: tuple[Processor, BaseException | None] | None = None
+        self.lost: list[Processor] = []
 
     def start(self) -> None:
         """Nothing to start."""
@@ -101,7 +100,7 @@ class Steps:
         try:
             node.step(choice)
         except Exception as error:
-            if not isinstance(node, Core):
+            if not isinstance(node, Processor):
                 raise
             self._failed(node, error)
 
@@ -115,7 +114,7 @@ class Steps:
 
     # ---- faults -------------------------------------------------------------------------------------------------
 
-    def _failed(self, core: Core, error: Exception) -> None:
+    def _failed(self, core: Processor, error: Exception) -> None:
         cores = len(self.network.at("core"))
         if self._carry_on and len(self.lost) + 1 < cores and core.missing is None:
             core.fail()

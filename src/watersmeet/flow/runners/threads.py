@@ -11,8 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from watersmeet.errors import CoreFailed, StateError
-from watersmeet.flow.models.core import Core
-from watersmeet.flow.network import Bell, Link, Message, Network, Node
+from watersmeet.flow.network import Bell, Link, Message, Network, Node, Processor
 
 GRACE = 30.0  # seconds that a core gets to come out of a kernel when the join is closed
 CLOSED = (
@@ -31,14 +30,16 @@ class Threads:
         self._back = self._front  # who takes; the same until somebody takes while another pushes
         self._feed, self._gather = network.at("feed"), network.at("gather")
         self._taken: deque[Message] = deque()
-        self._threads: dict[int, tuple[Core, threading.Thread]] = {}
-        self._begun: list[tuple[Core, threading.Thread]] = []  # all that must end, also those not yet at work
+        self._threads: dict[int, tuple[Processor, threading.Thread]] = {}
+        self._begun: list[
+            tuple[Processor, threading.Thread]
+        ] = []  # all that must end, also those not yet at work
         self._taker: int | None = (
             None  # the thread that takes; should it put too, nobody else empties the exit
         )
         self._stopping = False
-        self.failure: tuple[Core, BaseException | None] | None = None
-        self.lost: list[Core] = []  # cores that have failed while the others go on
+        self.failure: tuple[Processor, BaseException | None] | None = None
+        self.lost: list[Processor] = []  # cores that have failed while the others go on
         network.hang_bells(self._front, self._back)
 
     def set_apart(self) -> None:
@@ -48,10 +49,10 @@ class Threads:
 
     def start(self) -> None:
         for place, node in enumerate(self.network.at("core")):
-            assert isinstance(node, Core)
+            assert isinstance(node, Processor)
             self._spawn(place, node)
 
-    def _spawn(self, place: int, core: Core) -> None:
+    def _spawn(self, place: int, core: Processor) -> None:
         thread = threading.Thread(
             target=self._serve, args=(place, core), name=f"watersmeet {core.name}", daemon=True
         )
@@ -61,7 +62,7 @@ class Threads:
 
     # ---- a core's thread ----------------------------------------------------------------------------------------
 
-    def _serve(self, place: int, core: Core) -> None:
+    def _serve(self, place: int, core: Processor) -> None:
         _pin(place)
         while not self._stopping:
             try:
@@ -74,7 +75,7 @@ class Threads:
                     self._ring()
                     return
 
-    def _work(self, core: Core) -> None:
+    def _work(self, core: Processor) -> None:
         bell, turn = core.bell, 0
         while not self._stopping:
             choices = core.choices()
@@ -90,7 +91,7 @@ class Threads:
             core.step(choices[turn % len(choices)])
             turn += 1
 
-    def _goes_on(self, core: Core) -> bool:
+    def _goes_on(self, core: Processor) -> bool:
         """A core has failed: whether the others may go on, with a stand-in that answers for it."""
         if not self._carry_on or len(self.lost) + 1 >= len(self._threads) or core.missing is not None:
             return False

@@ -110,7 +110,7 @@ class Router:
     def hash_cores(self, k: int, batch: pa.RecordBatch, cores: int) -> np.ndarray:
         """The core of each row. Rows without a key, which match nobody, are dealt out by their content."""
         stream = self.bound.spec.streams[k]
-        keys = [band.keys(stream, batch) for band in self.bound.equalities]
+        keys = [band.spreading_keys(stream, batch) for band in self.bound.equalities]
         hashes = mix([np.ascontiguousarray(codes) for codes, _ in keys]).view(np.uint64)
         for _, valid in keys:
             if valid is not None:

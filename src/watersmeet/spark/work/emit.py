@@ -84,13 +84,13 @@ def metrics_row(live: LiveCore, result: BatchResult) -> Iterator[pa.RecordBatch]
     bound = live.bound
     figures = {
         "results": result.matches.count,
-        "state_rows": sum(chain.rows for chain in live.core.ledger.chains),
+        "state_rows": sum(chain.rows for chain in live.engine.ledger.chains),
         "state_bytes": sum(run.bytes for runs in live.runs for run in runs),
     }
     figures |= {
         f"late_{stream}": late.num_rows for stream, late in zip(bound.spec.streams, result.late, strict=True)
     }
-    watermark = live.core.ledger.arrivals.watermark
+    watermark = live.engine.ledger.arrivals.watermark
     if bound.axis is not None and watermark > BOTTOM:
         figures["watermark"] = int(bound.axis.value(watermark))
     schema = output_schema(bound)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.index.choose import Habits
-from watersmeet.join.core import JoinCore
+from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.snapshot import restore, snapshot
@@ -40,10 +40,10 @@ class LiveCore:
         self.section = bound.section(core)
         spec = bound.spec
         self.dealing = dealings(bound, core)
-        self.core = JoinCore(spec.streams, spec.windows, self.section.how, spec.index, "pairs", 1, None)
-        self.arrivals = BatchArrivals(self.core.ledger.arrivals, self.dealing)
-        self.core.open(bound.schemas, bound.axis)
-        self.core.bind(bound.condition, bound.columns)
+        self.engine = JoinEngine(spec.streams, spec.windows, self.section.how, spec.index, "pairs", 1, None)
+        self.arrivals = BatchArrivals(self.engine.ledger.arrivals, self.dealing)
+        self.engine.open(bound.schemas, bound.axis)
+        self.engine.bind(bound.condition, bound.columns)
         self.runs: list[list[Run]] = [[] for _ in spec.streams]
         self.late = [0] * len(spec.streams)
 
@@ -51,7 +51,7 @@ class LiveCore:
 
     def push(self, received: Received) -> BatchResult:
         """Join what was received. The watermark moves when all is done."""
-        clock = self.core.ledger.arrivals.moved([received.latest(k) for k in self.bound.stream_numbers])
+        clock = self.engine.ledger.arrivals.moved([received.latest(k) for k in self.bound.stream_numbers])
         given = [received.stream(k, schema) for k, schema in enumerate(self.bound.schemas)]
         judged = [self._on_time(k, batch) for k, batch in enumerate(given)]
         kept = [batch for batch, _ in judged]
@@ -63,7 +63,7 @@ class LiveCore:
 
     def finish(self) -> BatchResult:
         """The streams have ended: who still waits for a partner has none."""
-        found = self.core.finish()
+        found = self.engine.finish()
         return BatchResult(found.matches, found.chunks, self._nobody())
 
     def pass_by(self, received: Received) -> BatchResult:
@@ -78,7 +78,7 @@ class LiveCore:
     def _join(self, given: list[pa.RecordBatch], turn: Turn) -> Outcome:
         """Store this core's share of the rows and probe with them; where both streams are dealt out, the others come as visitors."""
         mine = [self._mine(k, batch) for k, batch in enumerate(given)]
-        times = [self.core.ledger.times(k, batch) for k, batch in enumerate(given)]
+        times = [self.engine.ledger.times(k, batch) for k, batch in enumerate(given)]
         number = [self.arrivals.numbering(k, turn, mine[k]) for k in self.bound.stream_numbers]
         left, right = (self.arrivals.verdict(k, turn, mine[k], times[k], number[1 - k]) for k in (0, 1))
         visiting = []
@@ -92,8 +92,8 @@ class LiveCore:
             for rows, batch in zip(mine, given, strict=True)
         ]
         admission = self.arrivals.admission(turn, (left, right), [batch.num_rows for batch in stored])
-        found = self.core.push(stored, admission, visiting)
-        self.core.commit()
+        found = self.engine.push(stored, admission, visiting)
+        self.engine.commit()
         self.arrivals.totals = turn.totals
         return found
 
@@ -110,7 +110,7 @@ class LiveCore:
         """The rows that count, and those that are late and to be reported by this core."""
         without = None if self.bound.axis is None else self.bound.axis.timeless(k, batch)
         timed = batch if without is None else batch.filter(pa.array(~without))
-        times, watermark = self.core.ledger.times(k, timed), self.core.ledger.arrivals.watermark
+        times, watermark = self.engine.ledger.times(k, timed), self.engine.ledger.arrivals.watermark
         if times is None or (without is None and (not times.size or int(times.min()) >= watermark)):
             return batch, batch.slice(0, 0)
         behind = np.ones(batch.num_rows, np.bool_) if without is None else without.copy()
@@ -132,7 +132,7 @@ class LiveCore:
         column = self.bound.spec.order
         if column is None or self.bound.spec.spread != "counted":
             return None
-        streams = self.core.streams
+        streams = self.engine.streams
         codes = order_codes(column, streams, [batch.schema for batch in kept], kept, self._without_place)
         return interleaving(column, streams, [batch.num_rows for batch in kept], codes)
 
@@ -147,44 +147,44 @@ class LiveCore:
         sizes = [batch.num_rows for batch in kept]
         if order is None:
             return keyword_turn(self.arrivals, sizes, clock)
-        times = [self.core.ledger.times(k, batch) for k, batch in enumerate(kept)]
+        times = [self.engine.ledger.times(k, batch) for k, batch in enumerate(kept)]
         return merged_turn(self.arrivals, sizes, times, order, clock)
 
     # ---- as numbers and rows ------------------------------------------------------------------------------------
 
     def state(self) -> CoreState:
         """All but the rows."""
-        habits = [[h.batch, h.probes, h.matches, h.increasing] for h in self.core.planning.habits]
+        habits = [[h.batch, h.probes, h.matches, h.increasing] for h in self.engine.planning.habits]
         totals, late = self.arrivals.totals.tolist(), list(self.late)
-        return CoreState(snapshot(self.core), totals, habits, late, self.runs, self.watermark)
+        return CoreState(snapshot(self.engine), totals, habits, late, self.runs, self.watermark)
 
     def stored(self, k: int) -> StoredRows:
         """The rows of stream k."""
-        chain, payload = self.core.ledger.chains[k], self.core.ledger.payload[k]
+        chain, payload = self.engine.ledger.chains[k], self.engine.ledger.payload[k]
         assert payload is not None
         return StoredRows(
-            chain.first, int(self.core.ledger.arrivals.counts[k]), chain.rows, payload, self._done(k)
+            chain.first, int(self.engine.ledger.arrivals.counts[k]), chain.rows, payload, self._done(k)
         )
 
     def _done(self, k: int) -> np.ndarray | None:
         """Of the rows in sub-windows, which need no more attention; None: nobody asks."""
-        mine = self.core.ledger.flags[k]
+        mine = self.engine.ledger.flags[k]
         if mine is None:
             return None
-        flags = [mine.between(sub.base, sub.end) for sub in self.core.ledger.chains[k].subwindows]
+        flags = [mine.between(sub.base, sub.end) for sub in self.engine.ledger.chains[k].subwindows]
         return np.concatenate(flags) if flags else np.empty(0, np.bool_)
 
     @classmethod
     def restored(cls, bound: Binding, core: int, state: CoreState, tables: dict[int, pa.Table]) -> "LiveCore":
         """A core of which this was left. ``tables``: the rows of all sub-windows, with their flags."""
         live = cls(bound, core)
-        restore(live.core, state.numbers, tables)
+        restore(live.engine, state.numbers, tables)
         live.arrivals.totals = np.array(state.totals, np.int64)
-        live.core.planning.habits[:] = [Habits(*values) for values in state.habits]
+        live.engine.planning.habits[:] = [Habits(*values) for values in state.habits]
         live.runs, live.late = state.runs, state.late
         return live
 
     @property
     def watermark(self) -> str | None:
-        axis, watermark = self.bound.axis, self.core.ledger.arrivals.watermark
+        axis, watermark = self.bound.axis, self.engine.ledger.arrivals.watermark
         return None if axis is None or watermark == BOTTOM else axis.text(watermark)

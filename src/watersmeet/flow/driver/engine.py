@@ -1,4 +1,4 @@
-"""The join core of a flow: admits rows as any other, sends them through a network, and makes results of what leaves it.
+"""The engine of a flow: admits rows as any other, sends them through a network, and makes results of what leaves it.
 
 Rows are the state, here too: the ledger has them, and what the cores hold can be built from it at any time. So a push that fails is
 undone, a new plan gets new cores, and saving needs no core at all.
@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -19,34 +19,34 @@ import pyarrow as pa
 
 from watersmeet.errors import CoreFailed, StateError
 from watersmeet.flow.driver.intake import intake_for
+from watersmeet.flow.driver.loading import Loading, PairLoading, StepLoading
 from watersmeet.flow.driver.meetings import Meetings
 from watersmeet.flow.driver.pending import Gathered, Pending
 from watersmeet.flow.driver.running import Running
 from watersmeet.flow.driver.stream import leaving
-from watersmeet.flow.models.load import Bounded, Cutter, Load
 from watersmeet.flow.models.message import Mark
 from watersmeet.flow.options import FlowModel
 from watersmeet.flow.order import Order, Punctuations
 from watersmeet.flow.runners.threads import CLOSED
+from watersmeet.join.chain import SubWindow
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.plan import Plan
 from watersmeet.join.planning import Planning
-from watersmeet.join.prepare import bare_block, read_columns
+from watersmeet.join.prepare import bare_block
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.arrival import Admission
 from watersmeet.streams.clock import BOTTOM, TimeAxis
 from watersmeet.streams.window import Window
 
 Batches = Sequence[pa.RecordBatch | None]
-Shares = dict[int, Bounded]  # by stream: what of it was pushed, with the ends of what its rows look for
-Admitted = tuple[list[Pushed | None], Admission, Shares]
+Admitted = tuple[list[Pushed | None], Admission, Any]  # and what loads are made of; None: there are none
 Standing = tuple[Any, int, bool]  # the state, the newest push, and whether somebody else takes results
 
 
-class FlowCore:
+class FlowEngine:
     """The ledger, and cores that find the pairs.
 
     ``push`` sends and waits. Once somebody iterates ``leaving()``, it only sends: results leave there. Then two threads are at
@@ -62,19 +62,24 @@ class FlowCore:
         mode: str,
         options: FlowModel,
         size: int | None,
+        probe_order: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
         self.streams, self.windows, self.how = tuple(streams), tuple(windows), how
-        self._said = (index, mode, size)
-        self.options, self.running = options, Running(options)
-        self.kind = self.running.kind
+        self.places = range(len(self.streams))
+        stash = (options.stash or "auto") if options.takes("stash") else None
+        self._said = (index, mode, size, None, stash)
+        self.options, self.running = options, Running(options, len(self.streams))
+        self.loading: Loading = (
+            PairLoading(options, windows)
+            if len(self.streams) == 2
+            else StepLoading(options, windows, probe_order or {})
+        )
+        self.kind, self.cutter = self.loading.kind, self.loading.cutter
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         # One push at a time, as a whole; held while the queues are full. Nothing that a consumer does, and not close(), waits for it.
         self.pushing = threading.RLock()
         self.tuner = options.tuner
-        self.cutter = Cutter(
-            options.granularity or self.kind.granularity, () if options.granularity else windows
-        )
         self.mark = 0  # of the newest push
         self.streaming = self.closed = self.finished = False
         self.consumer: int | None = None  # the thread that takes results, where that is another
@@ -101,13 +106,13 @@ class FlowCore:
     def bind(
         self, condition: BoundCondition, columns: Sequence[Sequence[str]], index: str | None = None
     ) -> None:
-        self.planning.condition, self.planning.index = condition, index or self._said[0]
+        self.planning.bind(condition, index or self._said[0])
         self.ledger.fix(columns)
         self.make_plan(self.planning.shares())
 
     def make_plan(self, shares: dict[str, float]) -> None:
         """Another plan needs other cores."""
-        if self.planning.make(shares):
+        if self.loading.plan(self.planning, shares):
             self.running.stop()
 
     @property
@@ -117,14 +122,15 @@ class FlowCore:
 
     @property
     def plan(self) -> Plan:
-        """Flows have two streams."""
+        """Of two streams."""
         plan = self.planning.plan
         assert isinstance(plan, Plan)
         return plan
 
     def start(self) -> None:
         """Build the network from the stored rows, unless it is there."""
-        if self.running.start(self.ledger, self.planning, self.meetings, self.cutter, self.streaming):
+        build = partial(self.loading.build, self.ledger, self.planning, self.meetings)
+        if self.running.start(build, self.streaming):
             self.changed.notify_all()
 
     def close(self) -> None:
@@ -254,19 +260,21 @@ class FlowCore:
         with self.lock:
             if self.closed:
                 raise StateError(CLOSED)
-            pushed, admission, shares = admit()
+            pushed, admission, ready = admit()
             late = {
                 k: mine.late for k, mine in enumerate(pushed) if mine is not None and mine.late is not None
             }
             pending = self._entered(pushed, admission)
             flow, runner = running.flow, running.runner
-            loads = iter(()) if flow is None else self._loads(pending, pushed, admission, shares)
+            loads: Iterator[Any] = iter(())
+            if flow is not None and ready is not None:
+                loads = self.loading.loads(self.ledger, pending, pushed, admission, ready, self.order)
         if flow is not None and self.streaming:
-            outcome = Outcome(Matches(), late, self.ledger.chunks())
+            outcome = Outcome(self.no_matches(), late, self.ledger.chunks())
             running.send(flow, runner, loads, pending.mark)
             runner.settle_feed()
             return outcome
-        gathered = Gathered()
+        gathered = Gathered(self.no_matches())
         oldest, missing = (0, 0), {}
         if flow is not None:
             running.send(flow, runner, loads, pending.mark)
@@ -322,7 +330,7 @@ class FlowCore:
 
     def _set_aside(self, outcome: Outcome) -> Outcome:
         """Somebody else takes the results: who pushes gets the late rows."""
-        mine, theirs = Outcome(Matches(), outcome.late, outcome.chunks), replace(outcome, late={})
+        mine, theirs = Outcome(self.no_matches(), outcome.late, outcome.chunks), replace(outcome, late={})
         if outcome.matches.count or len(outcome.punctuations):
             self.changed.notify_all()
             self.asides.append(theirs)
@@ -330,26 +338,20 @@ class FlowCore:
 
     def _admitted(self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]) -> Admitted:
         """Judge and prepare; nothing is changed yet."""
+        self.planning.forget_texts()
         admission = self.ledger.admit(batches, order, turns)
-        pushed, shares = self.ledger.judged(batches, admission), {}
+        pushed, ready = self.ledger.judged(batches, admission), None
         if self.joins:
             self.start()  # before the new rows are written down: what is written down counts as met
-            for k, mine in enumerate(pushed):
-                if mine is not None and mine.batch.num_rows:
-                    shares[k] = self._share(k, mine)
-        return pushed, admission, shares
+            ready = self.loading.prepare(self.ledger, self.planning, pushed, admission)
+        return pushed, admission, ready
 
     def _moved(self, latest: Sequence[int | None]) -> Admitted:
         """No rows, and a clock that stands later."""
         if self.joins:
             self.start()
         arrivals = self.ledger.arrivals
-        return [None, None], arrivals.nobody(arrivals.moved(latest)), {}
-
-    def _share(self, k: int, mine: Pushed) -> Bounded:
-        stream, plan = self.streams[k], self.plan
-        columns = read_columns(plan, stream, mine.batch, mine.first, mine.arrived.times)
-        return Bounded(plan, stream, k, columns, mine.arrived.of(1 - k))
+        return [None for _ in self.places], arrivals.nobody(arrivals.moved(latest)), None
 
     def _replan(self) -> None:
         """Think again of the plan, but only while nothing is on its way."""
@@ -369,19 +371,6 @@ class FlowCore:
                 self._back_to(before)
                 raise
 
-    def _loads(
-        self, pending: Pending, pushed: Sequence[Pushed | None], admission: Admission, shares: Shares
-    ) -> Iterator[Load]:
-        arrivals = self.ledger.arrivals
-        first, second = arrivals.gone(arrivals.counts, pending.clock)
-        # Time codes below which rows were over when the push began.
-        gone, sequence = (first[1], second[1]), int(pending.counts.sum())
-        inturn = [shares[k] for k in admission.turns if k in shares]
-        if admission.order is None:
-            return self.cutter.in_turn(sequence, inturn, gone, self.order)
-        accepted = _without_late(admission.order, pushed)
-        return self.cutter.interleaved(sequence, inturn, accepted, gone, self.order)
-
     @property
     def order(self) -> Order | None:
         return self.tuner.order if self.tuner is not None else self.options.fixed_order
@@ -389,7 +378,10 @@ class FlowCore:
     # ---- results ------------------------------------------------------------------------------------------------
 
     def nothing(self) -> Outcome:
-        return Outcome(Matches(), {}, self.ledger.chunks())
+        return Outcome(self.no_matches(), {}, self.ledger.chunks())
+
+    def no_matches(self) -> Matches:
+        return Matches(streams=len(self.streams))
 
     def outcome(self, gathered: Gathered, late: dict[int, pa.RecordBatch]) -> Outcome:
         """What has left, in the form of the join type."""
@@ -407,10 +399,12 @@ class FlowCore:
             # Rows that are over may still have to meet others: what counts is who has left.
             gone = [(min(oldest[k], int(pending.ends[k])), BOTTOM) for k in (0, 1)]
         matches.pairs += unmatched(self.how, ledger.flags, ledger.segments, gone)
-        for k in (0, 1):
+        for k in self.places:
             ledger.expire(k, gone[k])
             if meetings is not None:
                 meetings.sights[k].drop_before(ledger.chains[k].first)
+        if len(self.streams) > 2 and self.planning.access is not None:
+            self.planning.learnt.due(self.planning.access.seen())  # for the next plan, whenever it is made
         if self.tuner is not None:
             self.tuner.learn(pending.rows, time.perf_counter() - pending.started)
         self.changed.notify_all()
@@ -430,7 +424,7 @@ class FlowCore:
     def _finish(self) -> Outcome:
         """The end of the streams, by who has the right to push. What was collected came before."""
         collected = self.intake.let_through(self)
-        gathered, running = Gathered(), self.running
+        gathered, running = Gathered(self.no_matches()), self.running
         with self.lock:
             if self.joins:
                 self.start()
@@ -503,7 +497,7 @@ class FlowCore:
         """What was collected. While a consumer takes results, it may let collected rows through at any time: they go first."""
         if self.streaming:
             if self.intake.rows:
-                outcome = self.arrive([None, None], None, (0, 1))
+                outcome = self.arrive([None for _ in self.places], None, tuple(self.places))
                 self.commit()
                 self.asides.append(outcome)  # late rows: the consumer gets them, as with any collected push
             self.settled()
@@ -519,13 +513,15 @@ class FlowCore:
         return leaving(self)
 
     def indexes(self, k: int) -> list[str]:
-        cores = self.running.at_work()
-        return [sub.index.name for core in cores for sub in core.windows(k) if sub.index is not None]
+        return [index.name for sub in self._held(k) for index in sub.indexes]
 
     def index_bytes(self, k: int) -> int:
         """Of the ledger and of all cores."""
-        held = sum(sub.nbytes for core in self.running.at_work() for sub in core.windows(k))
-        return self.ledger.chains[k].nbytes + held
+        return self.ledger.chains[k].nbytes + sum(sub.nbytes for sub in self._held(k))
+
+    def _held(self, k: int) -> Iterable[SubWindow]:
+        """The sub-windows of all cores. Some may share one."""
+        return {id(sub): sub for core in self.running.at_work() for sub in core.subwindows(k)}.values()
 
     def describe_flow(self) -> dict[str, Any]:
         return {
@@ -551,6 +547,9 @@ class FlowCore:
         return {} if self.meetings is None else {"borders": self.meetings.borders}
 
     def extra_columns(self, k: int, start: int, stop: int) -> dict[str, np.ndarray]:
+        seen = self.ledger.backsights[k]
+        if seen is not None:
+            return seen.between(start, stop)
         return {} if self.meetings is None else self.meetings.columns(k, start, stop)
 
     def restore_extra(self, numbers: dict[str, Any]) -> None:
@@ -558,6 +557,9 @@ class FlowCore:
             self.meetings.borders = numbers.get("borders")
 
     def restore_columns(self, k: int, first: int, columns: dict[str, np.ndarray]) -> None:
+        seen = self.ledger.backsights[k]
+        if seen is not None and columns:
+            seen.restore(first, columns)
         if self.meetings is not None and columns:
             self.meetings.restore(k, first, columns)
 
@@ -607,15 +609,6 @@ class FlowCore:
                     self.give_up(error)
                     raise
                 self.changed.wait(0.1)
-
-
-def _without_late(order: np.ndarray, pushed: Sequence[Pushed | None]) -> np.ndarray:
-    """The interleaving of the rows that were accepted."""
-    kept = np.ones(order.size, np.bool_)
-    for k, mine in enumerate(pushed):
-        if mine is not None and mine.arrived.late is not None:
-            kept[np.flatnonzero(order == k)[mine.arrived.late]] = False
-    return order[kept]
 
 
 def _after(first: Outcome | None, then: Outcome) -> Outcome:
