@@ -113,7 +113,7 @@ def merged_turn(
     running[2:] = BOTTOM
     timed = np.array([own is not None for own in times])
     late, seen, clocks = np.empty(rows, np.bool_), np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
-    judge(order, starts[:-1], timed, codes, low, running, totals, late, seen, clocks)
+    judge(order, starts[:-1], timed, codes, low, running, totals, late, seen, clocks, False)
     first, second = slice(0, sizes[0]), slice(sizes[0], rows)
     return Turn(
         [seen[rows:][first], seen[:rows][second]],
