@@ -16,7 +16,7 @@ from watersmeet.join.learning import Learnt, Trial
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Orders, StashPlan
-from watersmeet.join.plan import Plan, estimate, make_plan
+from watersmeet.join.plan import Plan, estimate, make_plan, width_of
 from watersmeet.join.planner import Planner
 from watersmeet.join.stash import Stash
 from watersmeet.join.steps import Walk, apart_from
@@ -94,7 +94,7 @@ class Planning:
         ledger, rows = self.ledger, [self._window_rows(k) for k in self.ledger.places]
         plan: Plan | Orders
         if len(ledger.streams) == 2:
-            plan = make_plan(self.condition, self.index, shares, max(rows))
+            plan = make_plan(self.condition, self.index, shares, max(rows), self._widths())
             access: Access = pair_access(
                 plan, ledger.streams, self.habits, ledger.payload, self.mode, ledger.how
             )
@@ -108,6 +108,19 @@ class Planning:
         fits = self.plan is not None and plan.index_identity == self.plan.index_identity
         self.plan, self.access = plan, access
         return not fits
+
+    def _widths(self) -> dict[str, int]:
+        """By band, how many codes wide what a row looks for is, where rows have shown it."""
+        assert self.condition is not None
+        ledger, bands = self.ledger, self.condition.bands
+        if len(bands) < 2:
+            return {}
+        samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
+        widths = {
+            band.text: width_of(band, *band.streams, *(samples[name] for name in band.streams))
+            for band in bands
+        }
+        return {text: width for text, width in widths.items() if width is not None}
 
     def forget(self) -> None:
         """No plan, until one is made: rows are stored as they come."""
