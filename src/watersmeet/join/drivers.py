@@ -1,10 +1,10 @@
 """Drivers: what gives each row a key, and each probe the bounds on the other stream's keys.
 
-One band, several equalities as one key, two bands as the cells of a plane, or equalities and then a band.
+One band, several equalities as one key, two bands as the cells of a plane, or equalities and then a band or an interval.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ from watersmeet.codes import mix
 from watersmeet.index.base import Bounds, Codes, Ends, Keys
 from watersmeet.index.grid import CellPlane, Grid
 from watersmeet.index.scan import Scan
-from watersmeet.kernels.composite import composite_ends, composite_keys
+from watersmeet.kernels.composite import SALTS, begin_before, composite_ends, composite_keys, length_classes
 from watersmeet.kernels.sort import is_sorted, sort_keys
 from watersmeet.sql.condition import Band
 
@@ -126,10 +126,83 @@ class Cells(Driver):
         return self._plane.bounds(ends, rows)
 
 
-class Composite(Driver):
-    """Equalities, then a band: a key is some bits of the equal columns' hash, then some bits of the band's code.
+class Reach(ABC):
+    """What follows the equalities in a composite key: codes in order, of which a probe looks for a range, or for several."""
 
-    Rows with equal columns lie together, in the order of the band. A code x is cut to the bits [shift, shift + ``FIELD``) of x: a few
+    bands: tuple[Band, ...]
+
+    @abstractmethod
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        """Of a stream's rows, the code under which they are stored, then what else a probe needs; and which rows have all."""
+
+    def salt(self, stream: str, codes: Codes) -> np.ndarray | None:
+        """What is mixed into the hash of stored rows, to keep several kinds of them apart; None: there is one kind."""
+        return None
+
+    @abstractmethod
+    def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
+        """What rows of a stream look for: for each kind of stored rows its salt, and the ends of the codes."""
+
+
+class BandReach(Reach):
+    """One band."""
+
+    def __init__(self, band: Band) -> None:
+        self.bands = (band,)
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        codes, valid = self.bands[0].keys(stream, batch)
+        return (codes,), valid
+
+    def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
+        for lo, hi in self.bands[0].bounds(stream, codes[0]):
+            yield np.int64(0), lo, hi
+
+
+class Stabbing(Reach):
+    """A point of one stream within an interval of the other: ``q.bid <= t.price AND t.price <= q.ask``.
+
+    Each comparison alone lets half of the rows through. An interval looks for the points between its ends. A point looks for intervals by
+    where they begin: one that is at most w codes long, and does not end before the point, begins at most w before it. So intervals
+    are kept apart by their length, in classes of powers of four: one long interval does not spoil it for the short ones. Which
+    classes there are is learnt from the rows as they are coded, and never forgotten: a point looks in all of them.
+    """
+
+    def __init__(self, lower: Band, upper: Band, points: str) -> None:
+        self.bands, self._points = (lower, upper), points
+        self._classes: set[int] = set()
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        lower, upper = self.bands
+        begin, valid = lower.keys(stream, batch)
+        if stream == self._points:
+            return (begin,), valid
+        end, also_valid = upper.keys(stream, batch)
+        classes = np.empty(begin.size, np.int64)
+        present = length_classes(begin, end, classes)
+        self._classes.update(np.flatnonzero(present).tolist())
+        return (begin, end, classes), all_valid((valid, also_valid))
+
+    def salt(self, stream: str, codes: Codes) -> np.ndarray | None:
+        return None if stream == self._points else SALTS[codes[2]]
+
+    def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
+        lower, upper = self.bands
+        if stream != self._points:
+            ((lo, _),), ((_, hi),) = lower.bounds(stream, codes[0]), upper.bounds(stream, codes[1])
+            yield np.int64(0), lo, hi
+            return
+        ((_, latest),), ((earliest, _),) = lower.bounds(stream, codes[0]), upper.bounds(stream, codes[0])
+        for length in sorted(self._classes):
+            lo = np.empty_like(earliest)
+            begin_before(earliest, length, lo)
+            yield SALTS[length], lo, latest
+
+
+class Composite(Driver):
+    """Equalities, then a band or two: a key is some bits of the equal columns' hash, then some bits of a code.
+
+    Rows with equal columns lie together, in the order of the code. A code x is cut to the bits [shift, shift + ``FIELD``) of x: a few
     cells are as wide as what a probe looks for, so that few rows beside it are candidates. Codes that differ in higher bits alone, and
     columns whose hashes share their bits, come out as candidates too: all bands are compared again. What a probe looks for may go
     beyond the last cell, and then goes on at the first: a second range. So ends need not ascend as keys do: they are sorted.
@@ -137,30 +210,28 @@ class Composite(Driver):
 
     exact, key, small = False, None, Scan.name
 
-    def __init__(self, equalities: Sequence[Band], band: Band, shift: int) -> None:
-        self.bands, self.band, self.cut = (*equalities, band), band, shift
+    def __init__(self, equalities: Sequence[Band], reach: Reach, shift: int) -> None:
+        self.bands, self.cut = (*equalities, *reach.bands), shift
         self.texts = (" AND ".join(one.text for one in self.bands),)
-        self._equalities = tuple(equalities)
+        self._equalities, self._reach, self._shift = tuple(equalities), reach, shift
 
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
         parts = [band.keys(stream, batch) for band in self._equalities]
-        x, valid = self.band.keys(stream, batch)
-        mixed = mix([codes for codes, _ in parts])
-        return (self.located(mixed, x), mixed, x), all_valid([valid, *(one for _, one in parts)])
-
-    def located(self, mixed: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """The keys of rows with these codes."""
-        key = np.empty(x.size, np.int64)
-        composite_keys(mixed, x, self.cut, key)
-        return key
+        reached, valid = self._reach.codes(stream, batch)
+        mixed = mix([codes for codes, _ in parts]) if parts else np.zeros(batch.num_rows, np.int64)
+        salt = self._reach.salt(stream, reached)
+        key = np.empty(mixed.size, np.int64)
+        composite_keys(mixed if salt is None else mixed ^ salt, reached[0], self._shift, key)
+        return (key, mixed, *reached), all_valid([valid, *(one for _, one in parts)])
 
     def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
-        _, mixed, x = codes
-        ((lo, hi),) = self.band.bounds(stream, x)
-        first, beyond = (np.empty((2, x.size), np.int64) for _ in range(2))
-        if composite_ends(mixed, lo, hi, self.cut, *first, *beyond):
-            return [tuple(first), tuple(beyond)]
-        return [tuple(first)]
+        _, mixed, *reached = codes
+        found: list[Ends] = []
+        for salt, lo, hi in self._reach.ends(stream, tuple(reached)):
+            first, beyond = (np.empty((2, mixed.size), np.int64) for _ in range(2))
+            wraps = composite_ends(mixed ^ salt, lo, hi, self._shift, *first, *beyond)
+            found += [tuple(first), tuple(beyond)] if wraps else [tuple(first)]
+        return found
 
     def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
         lo, hi = ends

@@ -11,7 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
-from watersmeet.join.drivers import Cells, Composite, Driver, Equalities, Everything, OneKey
+from watersmeet.join.drivers import (
+    BandReach,
+    Cells,
+    Composite,
+    Driver,
+    Equalities,
+    Everything,
+    OneKey,
+    Reach,
+    Stabbing,
+)
 from watersmeet.kernels.sort import sort_keys
 from watersmeet.sql.condition import Band, BoundCondition
 
@@ -50,17 +60,25 @@ class Plan:
         return keys, widths, self.kinds, nulls, self.condition.filter_identity(stream)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What samples say of a reach: how many codes wide what a row looks for is, and the share of pairs that it lets through."""
+
+    width: int
+    share: float
+
+
 def make_plan(
     condition: BoundCondition,
     index: str,
     selectivity: dict[str, float],
     window: int,
-    widths: Mapping[str, int] | None = None,
+    known: Sequence[tuple[Reach, Measured]] = (),
 ) -> Plan:
     """Pick the driver for ``index`` (a name of INDEXES). ``selectivity``: share of pairs by band text, where known.
 
-    ``window``: about how many rows a probe sees, for weighing drivers of several bands against a single one. ``widths``: by band
-    text, how many codes wide what a probe looks for is, where known.
+    ``window``: about how many rows a probe sees, for weighing drivers of several bands against a single one. ``known``: what may follow
+    equalities in a key, and has been measured.
     """
     bands = sorted(condition.bands, key=lambda band: share_of(band, selectivity))
     ordered = [band for band in bands if band.domain.ordered or band.equality]
@@ -83,7 +101,7 @@ def make_plan(
     if condition.impossible:
         return by_nothing(bands)
     if index == "auto":
-        together = _composite(bands, selectivity, window, widths or {})
+        together = _composite(bands, selectivity, window, known)
         if together is not None:
             return plan(together, ("bi_sort",), ())
     if index == "grid" or (index == "auto" and _grid_pays(bands, two_sided, selectivity, window)):
@@ -135,35 +153,66 @@ COMPOSITE_SHARE = 0.5  # a band that lets more through orders rows for nothing
 CELLS = 3  # bits: what a probe looks for is so many cells wide, or a little more
 
 
-def _composite(
-    bands: Sequence[Band], selectivity: Mapping[str, float], window: int, widths: Mapping[str, int]
-) -> Composite | None:
-    """All equalities, then the band that lets least through, where a single driver leaves many candidates."""
-    equalities = [band for band in bands if band.hashable]
-    ranges = [
-        band for band in bands if not band.hashable and len(band.intervals) == 1 and band.text in widths
-    ]
-    if not equalities or not ranges:
-        return None
-    alone = min(share_of(band, selectivity) for band in (*equalities, ranges[0]))
-    if alone * window <= COMPOSITE_CANDIDATES or share_of(ranges[0], selectivity) > COMPOSITE_SHARE:
-        return None
-    return Composite(equalities, ranges[0], max(0, widths[ranges[0].text].bit_length() - CELLS))
+def reaches(condition: BoundCondition, stabbing: bool) -> list[Reach]:
+    """What may follow equalities in a key: each band of one interval, and each two bands that say a point lies in an interval."""
+    single = [band for band in condition.bands if not band.hashable and len(band.intervals) == 1]
+    found: list[Reach] = [BandReach(band) for band in single]
+    if stabbing:
+        halves = [(band, half) for band in single for half in band.halves]
+        found += [
+            Stabbing(lower, upper, points)
+            for lower, (points, point, above) in halves
+            for upper, (points_too, same, below) in halves
+            if above
+            and not below
+            and points == points_too
+            and point == same
+            and lower.domain.name == upper.domain.name
+        ]
+    return found
 
 
-def width_of(
-    band: Band, left: str, right: str, left_rows: pa.RecordBatch, right_rows: pa.RecordBatch
-) -> int | None:
-    """How many codes wide what a row of two samples looks for is, by the middle one of the wider side."""
-    middles = []
-    for stream, rows in ((left, left_rows), (right, right_rows)):
-        keys, valid = band.keys(stream, rows)
-        for lo, hi in band.bounds(stream, np.ascontiguousarray(keys if valid is None else keys[valid])):
+def measured(reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Measured | None:
+    """By the newest rows of both streams; None: they have shown nothing yet."""
+    left, right = reach.bands[0].streams
+    widths, shares = [], []
+    for stream, other in ((left, right), (right, left)):
+        codes, valid = reach.codes(stream, samples[stream])
+        stored, stored_valid = reach.codes(other, samples[other])
+        mine = tuple(array if valid is None else array[valid] for array in codes)
+        keys = np.sort(stored[0] if stored_valid is None else stored[0][stored_valid])
+        if not mine[0].size or not keys.size:
+            continue
+        found = 0
+        for _, lo, hi in reach.ends(stream, mine):
             some = hi >= lo
             if some.any():
                 wide = hi[some].view(np.uint64) - lo[some].view(np.uint64)
-                middles.append(int(np.partition(wide, wide.size // 2)[wide.size // 2]))
-    return max(middles, default=None)
+                widths.append(int(np.partition(wide, wide.size // 2)[wide.size // 2]))
+                found += int(
+                    (np.searchsorted(keys, hi[some], "right") - np.searchsorted(keys, lo[some])).sum()
+                )
+        shares.append((found + 0.5) / (mine[0].size * keys.size))
+    # A point finds more intervals than match it; an interval finds just its points.
+    return Measured(min(widths), min(1.0, *shares)) if widths and shares else None
+
+
+def _composite(
+    bands: Sequence[Band],
+    selectivity: Mapping[str, float],
+    window: int,
+    known: Sequence[tuple[Reach, Measured]],
+) -> Composite | None:
+    """All equalities, then what lets least through, where a single driver leaves many candidates."""
+    equalities = [band for band in bands if band.hashable]
+    useful = [(reach, facts) for reach, facts in known if equalities or len(reach.bands) > 1]
+    if not useful:
+        return None
+    reach, facts = min(useful, key=lambda one: one[1].share)
+    alone = min(share_of(band, selectivity) for band in bands)
+    if alone * window <= COMPOSITE_CANDIDATES or facts.share > COMPOSITE_SHARE:
+        return None
+    return Composite(equalities, reach, max(0, facts.width.bit_length() - CELLS))
 
 
 GRID_CANDIDATES = (

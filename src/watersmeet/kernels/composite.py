@@ -3,10 +3,44 @@
 import numba
 import numpy as np
 
+from watersmeet.kernels.code import INT_MIN
 from watersmeet.kernels.jit import kernel
 
 PREFIX, FIELD = 20, 22  # bits; few enough for a key and its place in a batch to be sorted as one number
 LAST = (1 << FIELD) - 1  # cell
+
+
+CLASSES = 33  # of lengths: below 1, 4, 16, ... codes
+# Their first PREFIX bits differ, so that what a probe looks for in two classes does not overlap.
+SALTS = np.arange(CLASSES, dtype=np.int64) << (64 - PREFIX)
+
+
+@kernel
+def length_classes(begin, end, out):
+    """The class c of each interval: it is less than 4**c codes long; 0, if it ends before it begins. Returns which classes there are."""
+    present = np.zeros(CLASSES, np.bool_)
+    for i in range(begin.size):
+        length = np.uint64(0)
+        if end[i] > begin[i]:
+            length = np.uint64(end[i]) - np.uint64(begin[i])
+        found = 0
+        while length:
+            length >>= np.uint64(2)
+            found += 1
+        out[i] = found
+        present[found] = True
+    return present
+
+
+@kernel
+def begin_before(ends, length, out):
+    """The first codes at which intervals of a class may begin that end at ``ends`` or later."""
+    for i in range(ends.size):
+        out[i] = INT_MIN
+        if length < 32:
+            longest = (np.int64(1) << np.int64(2 * length)) - 1
+            if ends[i] >= INT_MIN + longest:
+                out[i] = ends[i] - longest
 
 
 @kernel
@@ -48,3 +82,4 @@ def composite_ends(mixed, lo, hi, shift, first_lo, first_hi, beyond_lo, beyond_h
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     _quiet = np.errstate(over="ignore")
     composite_keys, composite_ends = _quiet(composite_keys), _quiet(composite_ends)
+    length_classes, begin_before = _quiet(length_classes), _quiet(begin_before)
