@@ -99,7 +99,7 @@ def test_run_prints_csv_and_reads_a_stream_from_stdin(files: tuple[Path, Path]) 
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "run", "r.x = s.a", "--r", "-", "--s", files[1]],
+        [sys.executable, "-m", "watersmeet", "run", "r.x = s.a", "--r", "-", "--s", files[1]],
         input=sink.getvalue().to_pybytes(), capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

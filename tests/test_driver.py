@@ -8,7 +8,8 @@ import pytest
 
 from watersmeet.index.base import Bounds, Index, PairBuffer, sorted_keys
 from watersmeet.index.choose import INDEXES, make_index
-from watersmeet.join.plan import make_plan, probing
+from watersmeet.join.drivers import probing
+from watersmeet.join.plan import make_plan
 from watersmeet.sql.condition import Condition
 
 ONE = "r.x BETWEEN s.x - 10 AND s.x + 10"

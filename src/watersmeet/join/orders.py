@@ -12,8 +12,8 @@ import numpy as np
 
 from watersmeet.codes import mix
 from watersmeet.index.base import Bounds, Codes, sorted_keys
+from watersmeet.join.drivers import Cells, in_order, probing
 from watersmeet.join.learning import Edge
-from watersmeet.join.plan import Cells, in_order, probing
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
 Source = tuple[int, int]

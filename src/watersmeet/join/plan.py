@@ -4,152 +4,29 @@ A driver gives each row a key and each probe the bounds on the other stream's ke
 candidates by their codes; the residual is evaluated on what then remains.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.codes import mix
 from watersmeet.errors import OptionError
-from watersmeet.index.base import Bounds, Codes, Ends, Keys
-from watersmeet.index.grid import CellPlane, Grid
-from watersmeet.index.scan import Scan
+from watersmeet.join.drivers import (
+    BandReach,
+    Cells,
+    Composite,
+    Driver,
+    Equalities,
+    Everything,
+    OneKey,
+    Reach,
+    Stabbing,
+)
 from watersmeet.kernels.sort import sort_keys
 from watersmeet.sql.condition import Band, BoundCondition
 
 INDEXES = ("auto", "scan", "hash", "rap_table", "wib_tree", "bi_sort", "grid")
 FOR_RANGES = ("bi_sort", "rap_table", "wib_tree")  # those that look for a range of keys
-
-
-class Key(Protocol):
-    """One int64 code a row, and the ends of what it looks for among the other stream's codes: a band is one."""
-
-    text: str
-    exact: bool
-
-    def keys(self, stream: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]: ...
-
-    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]: ...
-
-
-class Driver(ABC):
-    """What an index is built over: the keys under which rows are stored, and what probing rows look for among them.
-
-    A probe needs codes and row numbers, and nothing else of the rows: ``probing(driver, stream, sorted_keys(codes, rows))``.
-    """
-
-    bands: tuple[Band, ...]
-    texts: tuple[str, ...]
-    exact: (
-        bool  # whether all rows with a key within the bounds are matches, and nothing need be compared again
-    )
-    key: Key | None  # the one code behind the keys; None: there are more
-    small: str  # the kind of index for few rows that are soon gone
-
-    @abstractmethod
-    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
-        """The codes of a stream's rows in arrival order, and which rows have them (None: all)."""
-
-    @abstractmethod
-    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
-        """By row, for each interval: the ends of what rows of ``stream`` with these codes look for."""
-
-    @abstractmethod
-    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
-        """The ends of rows that are in the order of their keys, as an index takes them."""
-
-
-def probing(driver: Driver, stream: str, keys: Keys) -> list[Bounds]:
-    """What rows of ``stream`` with these keys look for in an index over the other stream."""
-    return [driver.bounds(ends, keys.rows) for ends in driver.ends(stream, keys.codes)]
-
-
-def in_order(lo: np.ndarray, hi: np.ndarray, rows: np.ndarray) -> Bounds:
-    """Sorted keys have sorted ends, but for probes that match nothing where int64 leaves no room to keep them in order."""
-    if lo.size and (lo[0] > hi[0] or lo[-1] > hi[-1]):
-        some = lo <= hi
-        return Bounds(lo[some], hi[some], rows[some])
-    return Bounds(lo, hi, rows)
-
-
-class OneKey(Driver):
-    """A key is one code: a band, several equalities as one, or nothing at all."""
-
-    key: Key
-    small = Scan.name
-
-    def __init__(self, key: Key, bands: Sequence[Band]) -> None:
-        self.key, self.bands = key, tuple(bands)
-        self.texts, self.exact = (key.text,), key.exact
-
-    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
-        keys, valid = self.key.keys(stream, batch)
-        return (keys,), valid
-
-    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
-        return self.key.bounds(stream, codes[0])
-
-    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
-        lo, hi = ends
-        return in_order(lo, hi, rows)
-
-
-class Cells(Driver):
-    """A key is a cell of the plane of two bands, with both codes beside it: see ``index/grid.py``."""
-
-    exact, key, small = False, None, Grid.name
-
-    def __init__(self, first: Band, second: Band) -> None:
-        self.bands, self.texts = (first, second), (first.text, second.text)
-        self._plane = CellPlane((first, second))
-
-    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
-        (x, valid), (y, also_valid) = (band.keys(stream, batch) for band in self.bands)
-        return self.located(x, y), all_valid((valid, also_valid))
-
-    def located(self, x: np.ndarray, y: np.ndarray) -> Codes:
-        """The codes of rows whose codes in the two bands are known."""
-        return self._plane.locate(x, y), x, y
-
-    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
-        _, x, y = codes
-        return [self._plane.ends(stream, x, y)]
-
-    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
-        return self._plane.bounds(ends, rows)
-
-
-class Everything:
-    """No band: every stored row is a candidate of every probe. All keys are 0."""
-
-    text = "every pair"
-    exact = True
-
-    def keys(self, stream: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
-        return np.zeros(batch.num_rows, np.int64), None
-
-    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [(keys, keys)]
-
-
-class Equalities:
-    """Equality on several columns as one hashed key; the columns are compared again on the candidates."""
-
-    exact = False
-
-    def __init__(self, bands: Sequence[Band]) -> None:
-        self.bands = tuple(bands)
-        self.text = " AND ".join(band.text for band in bands)
-
-    def keys(self, stream: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
-        parts = [band.keys(stream, batch) for band in self.bands]
-        return mix([codes for codes, _ in parts]), all_valid([valid for _, valid in parts])
-
-    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [(keys, keys)]
 
 
 @dataclass(frozen=True)
@@ -172,29 +49,36 @@ class Plan:
     @property
     def index_identity(self) -> tuple[object, ...]:
         """Plans that have the same can use the same indexes."""
-        return self.driver.bands, self.kinds, self.checks
+        return self.driver.bands, self.driver.cut, self.kinds, self.checks
 
     def identity_of(self, stream: str) -> Hashable:
         """The same, of one stream's index, across conditions: which keys it has, and of which rows."""
         driver = self.driver
-        widths = () if driver.key is not None else driver.texts  # a grid's cells
+        widths = () if driver.key is not None else (driver.cut or driver.texts)  # a grid's cells
         keys = tuple(band.identity_of(stream) for band in driver.bands)
         nulls = frozenset(band.identity_of(stream) for band in self.checks)
         return keys, widths, self.kinds, nulls, self.condition.filter_identity(stream)
 
 
-def all_valid(masks: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """Conjunction of validity masks; None stands for all valid."""
-    real = [mask for mask in masks if mask is not None]
-    if not real:
-        return None
-    return real[0] if len(real) == 1 else np.logical_and.reduce(real)
+@dataclass(frozen=True)
+class Measured:
+    """What samples say of a reach: how many codes wide what a row looks for is, and the share of pairs that it lets through."""
+
+    width: int
+    share: float
 
 
-def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, float], window: int) -> Plan:
+def make_plan(
+    condition: BoundCondition,
+    index: str,
+    selectivity: dict[str, float],
+    window: int,
+    known: Sequence[tuple[Reach, Measured]] = (),
+) -> Plan:
     """Pick the driver for ``index`` (a name of INDEXES). ``selectivity``: share of pairs by band text, where known.
 
-    ``window``: about how many rows a probe sees, for weighing the grid against a single band.
+    ``window``: about how many rows a probe sees, for weighing drivers of several bands against a single one. ``known``: what may follow
+    equalities in a key, and has been measured.
     """
     bands = sorted(condition.bands, key=lambda band: share_of(band, selectivity))
     ordered = [band for band in bands if band.domain.ordered or band.equality]
@@ -216,6 +100,10 @@ def make_plan(condition: BoundCondition, index: str, selectivity: dict[str, floa
 
     if condition.impossible:
         return by_nothing(bands)
+    if index == "auto":
+        together = _composite(bands, selectivity, window, known)
+        if together is not None:
+            return plan(together, ("bi_sort",), ())
     if index == "grid" or (index == "auto" and _grid_pays(bands, two_sided, selectivity, window)):
         if len(two_sided) < 2:
             raise OptionError(_needs("grid", "two bands with both ends", condition))
@@ -258,6 +146,73 @@ def share_of(band: Band, selectivity: Mapping[str, float]) -> float:
     if band.equality:
         return 0.001
     return 0.01 if band.width is not None else 0.5
+
+
+COMPOSITE_CANDIDATES = 8  # with fewer a probe, looking at each costs less than sorting by one band more
+COMPOSITE_SHARE = 0.5  # a band that lets more through orders rows for nothing
+CELLS = 3  # bits: what a probe looks for is so many cells wide, or a little more
+
+
+def reaches(condition: BoundCondition, stabbing: bool) -> list[Reach]:
+    """What may follow equalities in a key: each band of one interval, and each two bands that say a point lies in an interval."""
+    single = [band for band in condition.bands if not band.hashable and len(band.intervals) == 1]
+    found: list[Reach] = [BandReach(band) for band in single]
+    if stabbing:
+        halves = [(band, half) for band in single for half in band.halves]
+        found += [
+            Stabbing(lower, upper, points)
+            for lower, (points, point, above) in halves
+            for upper, (points_too, same, below) in halves
+            if above
+            and not below
+            and points == points_too
+            and point == same
+            and lower.domain.name == upper.domain.name
+        ]
+    return found
+
+
+def measured(reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Measured | None:
+    """By the newest rows of both streams; None: they have shown nothing yet."""
+    left, right = reach.bands[0].streams
+    widths, shares = [], []
+    for stream, other in ((left, right), (right, left)):
+        codes, valid = reach.codes(stream, samples[stream])
+        stored, stored_valid = reach.codes(other, samples[other])
+        mine = tuple(array if valid is None else array[valid] for array in codes)
+        keys = np.sort(stored[0] if stored_valid is None else stored[0][stored_valid])
+        if not mine[0].size or not keys.size:
+            continue
+        found = 0
+        for _, lo, hi in reach.ends(stream, mine):
+            some = hi >= lo
+            if some.any():
+                wide = hi[some].view(np.uint64) - lo[some].view(np.uint64)
+                widths.append(int(np.partition(wide, wide.size // 2)[wide.size // 2]))
+                found += int(
+                    (np.searchsorted(keys, hi[some], "right") - np.searchsorted(keys, lo[some])).sum()
+                )
+        shares.append((found + 0.5) / (mine[0].size * keys.size))
+    # A point finds more intervals than match it; an interval finds just its points.
+    return Measured(min(widths), min(1.0, *shares)) if widths and shares else None
+
+
+def _composite(
+    bands: Sequence[Band],
+    selectivity: Mapping[str, float],
+    window: int,
+    known: Sequence[tuple[Reach, Measured]],
+) -> Composite | None:
+    """All equalities, then what lets least through, where a single driver leaves many candidates."""
+    equalities = [band for band in bands if band.hashable]
+    useful = [(reach, facts) for reach, facts in known if equalities or len(reach.bands) > 1]
+    if not useful:
+        return None
+    reach, facts = min(useful, key=lambda one: one[1].share)
+    alone = min(share_of(band, selectivity) for band in bands)
+    if alone * window <= COMPOSITE_CANDIDATES or facts.share > COMPOSITE_SHARE:
+        return None
+    return Composite(equalities, reach, max(0, facts.width.bit_length() - CELLS))
 
 
 GRID_CANDIDATES = (

@@ -9,9 +9,10 @@ from dataclasses import replace
 from itertools import combinations
 
 from watersmeet.errors import OptionError
+from watersmeet.join.drivers import Cells
 from watersmeet.join.learning import Edge
 from watersmeet.join.orders import Arrangement, Link, Orders, Source, StashPlan, Step
-from watersmeet.join.plan import GRID_CANDIDATES, Cells, kinds_for, share_of
+from watersmeet.join.plan import GRID_CANDIDATES, kinds_for, share_of
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
 MUCH = 1.25  # how many times the partial results an order must save to be worth new indexes

@@ -12,11 +12,12 @@ import numpy as np
 from watersmeet.codes.interning import Texts
 from watersmeet.index.choose import Habits
 from watersmeet.join.access import Access, Sizing, StepAccess, pair_access
+from watersmeet.join.drivers import Reach
 from watersmeet.join.learning import Learnt, Trial
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Orders, StashPlan
-from watersmeet.join.plan import Plan, estimate, make_plan
+from watersmeet.join.plan import Measured, Plan, estimate, make_plan, measured, reaches
 from watersmeet.join.planner import Planner
 from watersmeet.join.stash import Stash
 from watersmeet.join.steps import Walk, apart_from
@@ -37,7 +38,10 @@ class Planning:
         size: int | None,
         probe_order: Mapping[int, Sequence[int]] | None = None,
         stash: str | int | None = None,
+        stabbing: bool = True,
     ) -> None:
+        """``stabbing``: whether a row may look for what is known by now of the rows stored: not where it looks for rows that come later."""
+        self._stabbing = stabbing
         self.ledger, self.index, self.mode, self.size = ledger, index, mode, size
         self.probe_order, self.stash = probe_order or {}, stash
         self.condition: BoundCondition | None = None
@@ -94,7 +98,9 @@ class Planning:
         ledger, rows = self.ledger, [self._window_rows(k) for k in self.ledger.places]
         plan: Plan | Orders
         if len(ledger.streams) == 2:
-            plan = make_plan(self.condition, self.index, shares, max(rows))
+            plan = self._same_driver(
+                make_plan(self.condition, self.index, shares, max(rows), self._reaches())
+            )
             access: Access = pair_access(
                 plan, ledger.streams, self.habits, ledger.payload, self.mode, ledger.how
             )
@@ -108,6 +114,22 @@ class Planning:
         fits = self.plan is not None and plan.index_identity == self.plan.index_identity
         self.plan, self.access = plan, access
         return not fits
+
+    def _same_driver(self, plan: Plan) -> Plan:
+        """Where stored rows keep their indexes, the driver that has coded them stays: it may have learnt of them."""
+        if isinstance(self.plan, Plan) and plan.index_identity == self.plan.index_identity:
+            return replace(plan, driver=self.plan.driver)
+        return plan
+
+    def _reaches(self) -> list[tuple[Reach, Measured]]:
+        """What may follow equalities in a key, where rows have shown how much it lets through."""
+        assert self.condition is not None
+        ledger = self.ledger
+        if len(self.condition.bands) < 2:
+            return []
+        samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
+        found = [(reach, measured(reach, samples)) for reach in reaches(self.condition, self._stabbing)]
+        return [(reach, facts) for reach, facts in found if facts is not None]
 
     def forget(self) -> None:
         """No plan, until one is made: rows are stored as they come."""

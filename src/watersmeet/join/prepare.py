@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
+from watersmeet.join.drivers import all_valid, probing
 from watersmeet.join.orders import Link, Orders, Source
-from watersmeet.join.plan import Plan, all_valid, probing
+from watersmeet.join.plan import Plan
 from watersmeet.sql.condition import Band, BoundCondition
 from watersmeet.streams.arrival import Validity
 from watersmeet.streams.clock import TimeAxis

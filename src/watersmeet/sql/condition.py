@@ -113,6 +113,17 @@ class Band:
     def __repr__(self) -> str:
         return f"<Band {self.text}>"
 
+    @property
+    def halves(self) -> list[tuple[str, Expr, bool]]:
+        """Of a comparison with one end: each stream with its key, and whether that key lies above the other one."""
+        if len(self.intervals) != 1 or not self.domain.ordered or self.null_safe:
+            return []
+        low, high = self.intervals[0].low is not None, self.intervals[0].high is not None
+        if low == high:
+            return []
+        (left, right), above = self.streams, low
+        return [(left, self.left, above), (right, self.right, not above)]
+
     def identity_of(self, stream: str) -> Hashable:
         """Bands with the same give a stream's rows the same codes, whatever they are compared with."""
         name, domain = self._plain[stream], self.domain

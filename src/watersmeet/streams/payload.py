@@ -6,14 +6,20 @@ was born with and can still gather its rows after they have left the window.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.streams.batch import one_batch
 
-FANOUT = 64  # this many chunks of a size class become one of the next
-_CLASSES = (64, 4096)  # larger chunks stay as they are: merging them would hold up a push for too long
+# So many chunks of at least so many rows, and fewer than that, become one. Larger ones stay as they are: merging them would hold up
+# a push for too long.
+_MERGED = ((64, 0, 64), (64, 0, 4096), (8, 4096, 16_384))
+FANOUT, _, _FEW = _MERGED[0]
+# Arrow puts chunks together before it takes rows from several. With chunks of at least this many rows, and results that are far
+# fewer, taking from each that is needed is cheaper (2,000 of 1M rows, two columns: 16 chunks 0.4 ms in place of 1.4, 100 chunks 1.7).
+_LONG, _SPARSE = 16_384, 8
 
 
 class Chunks:
@@ -40,8 +46,29 @@ class Chunks:
         where = pa.array(offsets, mask=absent) if some_absent else pa.array(offsets)
         if stop - start == 1:
             return self.batches[start].select(columns).take(where)
+        rows = self.firsts[stop - 1] + self.batches[stop - 1].num_rows - self.firsts[start]
+        if not some_absent and rows >= _LONG * (stop - start) and rows >= _SPARSE * arrivals.size:
+            return self._by_chunk(arrivals, columns, start, stop)
         table = pa.Table.from_batches([batch.select(columns) for batch in self.batches[start:stop]])
         return one_batch(table.take(where))
+
+    def _by_chunk(
+        self, arrivals: np.ndarray, columns: Sequence[str], start: int, stop: int
+    ) -> pa.RecordBatch:
+        """Rows of the chunks [start, stop), from each that has some; then in order."""
+        firsts = np.array(self.firsts[start:stop])
+        chunks = np.searchsorted(firsts, arrivals, "right") - 1
+        order = np.argsort(chunks, kind="stable")
+        cuts = [0, *(np.flatnonzero(np.diff(chunks[order])) + 1).tolist(), arrivals.size]
+        parts = []
+        for low, high in pairwise(cuts):
+            rows = order[low:high]
+            chunk = int(chunks[rows[0]])
+            batch = self.batches[start + chunk].select(columns)
+            parts.append(batch.take(pa.array(arrivals[rows] - firsts[chunk])))
+        places = np.empty_like(order)
+        places[order] = np.arange(order.size)
+        return one_batch(pa.Table.from_batches(parts).take(pa.array(places)))
 
 
 def _blank(rows: int, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
@@ -71,19 +98,19 @@ class Payload:
         chunks.batches.append(batch)
         chunks.firsts.append(self.end)
         self.end += batch.num_rows
-        self._small = self._small + 1 if batch.num_rows < _CLASSES[0] else FANOUT
-        if self._small >= FANOUT and len(chunks.batches) >= FANOUT:
+        self._small = self._small + 1 if batch.num_rows < _FEW else FANOUT
+        if self._small >= FANOUT and len(chunks.batches) >= _MERGED[-1][0]:
             self._small = 0
             self._compact()
 
     def _compact(self) -> None:
-        """Merge the newest chunks when FANOUT of one size class or below have gathered: each row is copied at most twice."""
-        for limit in _CLASSES:
+        """Merge the newest chunks when enough of one size class or below have gathered: each row is copied a few times at most."""
+        for fanout, least, limit in _MERGED:
             batches = self.chunks.batches
-            newest = batches[-FANOUT:]
-            if len(newest) == FANOUT and all(batch.num_rows < limit for batch in newest):
+            newest = batches[-fanout:]
+            if len(newest) == fanout and all(least <= batch.num_rows < limit for batch in newest):
                 try:
-                    merged = [*batches[:-FANOUT], pa.concat_batches(newest)]
+                    merged = [*batches[:-fanout], pa.concat_batches(newest)]
                 except pa.ArrowInvalid:  # more text than one array has room for: chunks may stay as they are
                     return
                 self.chunks = Chunks(merged, self.chunks.firsts[: len(merged)])

@@ -1,0 +1,274 @@
+"""Drivers: what gives each row a key, and each probe the bounds on the other stream's keys.
+
+One band, several equalities as one key, two bands as the cells of a plane, or equalities and then a band or an interval.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.codes import mix
+from watersmeet.index.base import Bounds, Codes, Ends, Keys
+from watersmeet.index.grid import CellPlane, Grid
+from watersmeet.index.scan import Scan
+from watersmeet.kernels.composite import SALTS, begin_before, composite_ends, composite_keys, length_classes
+from watersmeet.kernels.sort import is_sorted, sort_keys
+from watersmeet.sql.condition import Band
+
+
+def all_valid(masks: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Conjunction of validity masks; None stands for all valid."""
+    real = [mask for mask in masks if mask is not None]
+    if not real:
+        return None
+    return real[0] if len(real) == 1 else np.logical_and.reduce(real)
+
+
+class Key(Protocol):
+    """One int64 code a row, and the ends of what it looks for among the other stream's codes: a band is one."""
+
+    text: str
+    exact: bool
+
+    def keys(self, stream: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]: ...
+
+    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]: ...
+
+
+class Driver(ABC):
+    """What an index is built over: the keys under which rows are stored, and what probing rows look for among them.
+
+    A probe needs codes and row numbers, and nothing else of the rows: ``probing(driver, stream, sorted_keys(codes, rows))``.
+    """
+
+    bands: tuple[Band, ...]
+    texts: tuple[str, ...]
+    exact: (
+        bool  # whether all rows with a key within the bounds are matches, and nothing need be compared again
+    )
+    key: Key | None  # the one code behind the keys; None: there are more
+    small: str  # the kind of index for few rows that are soon gone
+    cut: Hashable = None  # how keys are cut from the bands' codes, where that is a choice
+
+    @abstractmethod
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        """The codes of a stream's rows in arrival order, and which rows have them (None: all)."""
+
+    @abstractmethod
+    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
+        """By row, for each interval: the ends of what rows of ``stream`` with these codes look for."""
+
+    @abstractmethod
+    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
+        """The ends of rows that are in the order of their keys, as an index takes them."""
+
+
+def probing(driver: Driver, stream: str, keys: Keys) -> list[Bounds]:
+    """What rows of ``stream`` with these keys look for in an index over the other stream."""
+    return [driver.bounds(ends, keys.rows) for ends in driver.ends(stream, keys.codes)]
+
+
+def in_order(lo: np.ndarray, hi: np.ndarray, rows: np.ndarray) -> Bounds:
+    """Sorted keys have sorted ends, but for probes that match nothing where int64 leaves no room to keep them in order."""
+    if lo.size and (lo[0] > hi[0] or lo[-1] > hi[-1]):
+        some = lo <= hi
+        return Bounds(lo[some], hi[some], rows[some])
+    return Bounds(lo, hi, rows)
+
+
+class OneKey(Driver):
+    """A key is one code: a band, several equalities as one, or nothing at all."""
+
+    key: Key
+    small = Scan.name
+
+    def __init__(self, key: Key, bands: Sequence[Band]) -> None:
+        self.key, self.bands = key, tuple(bands)
+        self.texts, self.exact = (key.text,), key.exact
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        keys, valid = self.key.keys(stream, batch)
+        return (keys,), valid
+
+    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
+        return self.key.bounds(stream, codes[0])
+
+    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
+        lo, hi = ends
+        return in_order(lo, hi, rows)
+
+
+class Cells(Driver):
+    """A key is a cell of the plane of two bands, with both codes beside it: see ``index/grid.py``."""
+
+    exact, key, small = False, None, Grid.name
+
+    def __init__(self, first: Band, second: Band) -> None:
+        self.bands, self.texts = (first, second), (first.text, second.text)
+        self._plane = CellPlane((first, second))
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        (x, valid), (y, also_valid) = (band.keys(stream, batch) for band in self.bands)
+        return self.located(x, y), all_valid((valid, also_valid))
+
+    def located(self, x: np.ndarray, y: np.ndarray) -> Codes:
+        """The codes of rows whose codes in the two bands are known."""
+        return self._plane.locate(x, y), x, y
+
+    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
+        _, x, y = codes
+        return [self._plane.ends(stream, x, y)]
+
+    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
+        return self._plane.bounds(ends, rows)
+
+
+class Reach(ABC):
+    """What follows the equalities in a composite key: codes in order, of which a probe looks for a range, or for several."""
+
+    bands: tuple[Band, ...]
+
+    @abstractmethod
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        """Of a stream's rows, the code under which they are stored, then what else a probe needs; and which rows have all."""
+
+    def salt(self, stream: str, codes: Codes) -> np.ndarray | None:
+        """What is mixed into the hash of stored rows, to keep several kinds of them apart; None: there is one kind."""
+        return None
+
+    @abstractmethod
+    def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
+        """What rows of a stream look for: for each kind of stored rows its salt, and the ends of the codes."""
+
+
+class BandReach(Reach):
+    """One band."""
+
+    def __init__(self, band: Band) -> None:
+        self.bands = (band,)
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        codes, valid = self.bands[0].keys(stream, batch)
+        return (codes,), valid
+
+    def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
+        for lo, hi in self.bands[0].bounds(stream, codes[0]):
+            yield np.int64(0), lo, hi
+
+
+class Stabbing(Reach):
+    """A point of one stream within an interval of the other: ``q.bid <= t.price AND t.price <= q.ask``.
+
+    Each comparison alone lets half of the rows through. An interval looks for the points between its ends. A point looks for intervals by
+    where they begin: one that is at most w codes long, and does not end before the point, begins at most w before it. So intervals
+    are kept apart by their length, in classes of powers of four: one long interval does not spoil it for the short ones. Which
+    classes there are is learnt from the rows as they are coded, and never forgotten: a point looks in all of them.
+    """
+
+    def __init__(self, lower: Band, upper: Band, points: str) -> None:
+        self.bands, self._points = (lower, upper), points
+        self._classes: set[int] = set()
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        lower, upper = self.bands
+        begin, valid = lower.keys(stream, batch)
+        if stream == self._points:
+            return (begin,), valid
+        end, also_valid = upper.keys(stream, batch)
+        classes = np.empty(begin.size, np.int64)
+        present = length_classes(begin, end, classes)
+        self._classes.update(np.flatnonzero(present).tolist())
+        return (begin, end, classes), all_valid((valid, also_valid))
+
+    def salt(self, stream: str, codes: Codes) -> np.ndarray | None:
+        return None if stream == self._points else SALTS[codes[2]]
+
+    def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
+        lower, upper = self.bands
+        if stream != self._points:
+            ((lo, _),), ((_, hi),) = lower.bounds(stream, codes[0]), upper.bounds(stream, codes[1])
+            yield np.int64(0), lo, hi
+            return
+        ((_, latest),), ((earliest, _),) = lower.bounds(stream, codes[0]), upper.bounds(stream, codes[0])
+        for length in sorted(self._classes):
+            lo = np.empty_like(earliest)
+            begin_before(earliest, length, lo)
+            yield SALTS[length], lo, latest
+
+
+class Composite(Driver):
+    """Equalities, then a band or two: a key is some bits of the equal columns' hash, then some bits of a code.
+
+    Rows with equal columns lie together, in the order of the code. A code x is cut to the bits [shift, shift + ``FIELD``) of x: a few
+    cells are as wide as what a probe looks for, so that few rows beside it are candidates. Codes that differ in higher bits alone, and
+    columns whose hashes share their bits, come out as candidates too: all bands are compared again. What a probe looks for may go
+    beyond the last cell, and then goes on at the first: a second range. So ends need not ascend as keys do: they are sorted.
+    """
+
+    exact, key, small = False, None, Scan.name
+
+    def __init__(self, equalities: Sequence[Band], reach: Reach, shift: int) -> None:
+        self.bands, self.cut = (*equalities, *reach.bands), shift
+        self.texts = (" AND ".join(one.text for one in self.bands),)
+        self._equalities, self._reach, self._shift = tuple(equalities), reach, shift
+
+    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+        parts = [band.keys(stream, batch) for band in self._equalities]
+        reached, valid = self._reach.codes(stream, batch)
+        mixed = mix([codes for codes, _ in parts]) if parts else np.zeros(batch.num_rows, np.int64)
+        salt = self._reach.salt(stream, reached)
+        key = np.empty(mixed.size, np.int64)
+        composite_keys(mixed if salt is None else mixed ^ salt, reached[0], self._shift, key)
+        return (key, mixed, *reached), all_valid([valid, *(one for _, one in parts)])
+
+    def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
+        _, mixed, *reached = codes
+        found: list[Ends] = []
+        for salt, lo, hi in self._reach.ends(stream, tuple(reached)):
+            first, beyond = (np.empty((2, mixed.size), np.int64) for _ in range(2))
+            wraps = composite_ends(mixed ^ salt, lo, hi, self._shift, *first, *beyond)
+            found += [tuple(first), tuple(beyond)] if wraps else [tuple(first)]
+        return found
+
+    def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
+        lo, hi = ends
+        some = lo <= hi
+        if not some.all():
+            lo, hi, rows = lo[some], hi[some], rows[some]
+        if not is_sorted(lo):
+            lo, order = sort_keys(lo)
+            hi, rows = hi[order], rows[order]
+        return Bounds(lo, hi, rows)
+
+
+class Everything:
+    """No band: every stored row is a candidate of every probe. All keys are 0."""
+
+    text = "every pair"
+    exact = True
+
+    def keys(self, stream: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
+        return np.zeros(batch.num_rows, np.int64), None
+
+    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(keys, keys)]
+
+
+class Equalities:
+    """Equality on several columns as one hashed key; the columns are compared again on the candidates."""
+
+    exact = False
+
+    def __init__(self, bands: Sequence[Band]) -> None:
+        self.bands = tuple(bands)
+        self.text = " AND ".join(band.text for band in bands)
+
+    def keys(self, stream: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
+        parts = [band.keys(stream, batch) for band in self.bands]
+        return mix([codes for codes, _ in parts]), all_valid([valid for _, valid in parts])
+
+    def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(keys, keys)]

@@ -1,0 +1,85 @@
+"""Keys of equalities and a band together: some bits of a hash, then some bits of a code."""
+
+import numba
+import numpy as np
+
+from watersmeet.kernels.code import INT_MIN
+from watersmeet.kernels.jit import kernel
+
+PREFIX, FIELD = 20, 22  # bits; few enough for a key and its place in a batch to be sorted as one number
+LAST = (1 << FIELD) - 1  # cell
+
+
+CLASSES = 33  # of lengths: below 1, 4, 16, ... codes
+# Their first PREFIX bits differ, so that what a probe looks for in two classes does not overlap.
+SALTS = np.arange(CLASSES, dtype=np.int64) << (64 - PREFIX)
+
+
+@kernel
+def length_classes(begin, end, out):
+    """The class c of each interval: it is less than 4**c codes long; 0, if it ends before it begins. Returns which classes there are."""
+    present = np.zeros(CLASSES, np.bool_)
+    for i in range(begin.size):
+        length = np.uint64(0)
+        if end[i] > begin[i]:
+            length = np.uint64(end[i]) - np.uint64(begin[i])
+        found = 0
+        while length:
+            length >>= np.uint64(2)
+            found += 1
+        out[i] = found
+        present[found] = True
+    return present
+
+
+@kernel
+def begin_before(ends, length, out):
+    """The first codes at which intervals of a class may begin that end at ``ends`` or later."""
+    for i in range(ends.size):
+        out[i] = INT_MIN
+        if length < 32:
+            longest = (np.int64(1) << np.int64(2 * length)) - 1
+            if ends[i] >= INT_MIN + longest:
+                out[i] = ends[i] - longest
+
+
+@kernel
+def composite_keys(mixed, x, shift, out):
+    """The key of each row: PREFIX bits of ``mixed``, a hash of what must be equal, then the bits of x above ``shift``."""
+    for i in range(x.size):
+        prefix = np.int64(np.uint64(mixed[i]) >> np.uint64(64 - PREFIX))
+        out[i] = (prefix << FIELD) | ((x[i] >> shift) & LAST)
+
+
+@kernel
+def composite_ends(mixed, lo, hi, shift, first_lo, first_hi, beyond_lo, beyond_hi):
+    """The ends of the keys that rows look for whose codes lie in [lo, hi]; returns how many rows need a second range.
+
+    Cells follow on one another, and the first on the last. Where hi is below lo nothing is looked for: the ends are 1 and 0.
+    """
+    wraps = 0
+    for i in range(lo.size):
+        base = np.int64(np.uint64(mixed[i]) >> np.uint64(64 - PREFIX)) << FIELD
+        beyond_lo[i], beyond_hi[i] = 1, 0
+        if lo[i] > hi[i]:
+            first_lo[i], first_hi[i] = 1, 0
+            continue
+        start, end = lo[i] >> shift, hi[i] >> shift
+        if np.uint64(end) - np.uint64(start) >= np.uint64(LAST):
+            first_lo[i], first_hi[i] = base, base | LAST
+            continue
+        start, end = start & LAST, end & LAST
+        first_lo[i] = base | start
+        if start <= end:
+            first_hi[i] = base | end
+        else:
+            first_hi[i] = base | LAST
+            beyond_lo[i], beyond_hi[i] = base, base | end
+            wraps += 1
+    return wraps
+
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    _quiet = np.errstate(over="ignore")
+    composite_keys, composite_ends = _quiet(composite_keys), _quiet(composite_ends)
+    length_classes, begin_before = _quiet(length_classes), _quiet(begin_before)

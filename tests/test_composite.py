@@ -1,0 +1,147 @@
+"""Equalities and a band as one driver: the pairs of any other plan, and few candidates beside them."""
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import watersmeet as wm
+from conditions import conditions
+from harness import check
+from strategies import Run, runs
+from watersmeet.join import plan as planning
+from watersmeet.join.drivers import Composite
+from watersmeet.join.plan import Plan
+from watersmeet.kernels.composite import FIELD, LAST, composite_ends, composite_keys
+
+CONDITIONS = {
+    "text and cents": "t.sym = q.sym AND ABS(t.cents - q.cents) <= 3",
+    "text and float": "t.sym = q.sym AND t.price BETWEEN q.price - 0.5 AND q.price + 0.25",
+    "text and decimal": "t.sym = q.sym AND t.money BETWEEN q.money - 0.05 AND q.money + 0.05",
+    "text and time": "t.sym = q.sym AND t.at BETWEEN q.at - INTERVAL 2 SECONDS AND q.at",
+    "two equalities": "t.sym = q.sym AND t.k = q.k AND t.cents BETWEEN q.cents - 40 AND q.cents + 40",
+    "one side": "t.k = q.k AND t.cents - q.cents BETWEEN 1 AND 9",
+    "and a residual": "t.k = q.k AND ABS(t.cents - q.cents) <= 3 AND t.price * 2 > q.price",
+    "stabbing": "t.sym = q.sym AND t.cents BETWEEN q.low AND q.high",
+    "stabbing from the other side": "q.k = t.k AND t.low <= q.cents AND q.cents < t.high",
+    "stabbing with offsets": "t.sym = q.sym AND t.price >= q.bid - 0.05 AND t.price <= q.ask + 0.1",
+    "stabbing alone": "t.cents BETWEEN q.low AND q.high",
+    "stabbing in time": "t.k = q.k AND q.at <= t.at AND t.at <= q.until",
+    "wide": "t.k = q.k AND t.cents BETWEEN q.cents - 9000000000000000000 AND q.cents + 5",
+}
+
+
+def rows(random: np.random.Generator, count: int, spread: int) -> dict[str, Any]:
+    cents = random.integers(-spread, spread, count)
+    k = random.integers(0, 5, count)
+    # Intervals of all lengths, many short, some that end before they begin.
+    lengths = (10.0 ** random.uniform(-1, np.log10(spread), count) - 2).astype(np.int64)
+    low, high = cents - lengths // 2, cents + lengths
+    return {
+        "low": low,
+        "high": pa.array(high, mask=random.random(count) < 0.05),
+        "bid": low / 100,
+        "ask": np.where(random.random(count) < 0.02, np.inf, high / 100),
+        "until": pa.array((cents + lengths) * 10_000, pa.timestamp("us")),
+        "sym": pa.array([f"S{i}" for i in k], mask=random.random(count) < 0.05),
+        "k": k,
+        "cents": pa.array(cents, mask=random.random(count) < 0.05),
+        "price": pa.array(np.where(random.random(count) < 0.03, np.nan, cents / 100)),
+        "money": pa.array([Decimal(int(c)) / 100 for c in cents], pa.decimal128(16, 2)),
+        "at": pa.array(cents.astype("int64") * 10_000, pa.timestamp("us")),
+    }
+
+
+def driver_of(join: wm.StreamJoin) -> Any:
+    plan = join._engine.planning.plan
+    assert isinstance(plan, Plan)
+    return plan.driver
+
+
+@pytest.fixture
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "COMPOSITE_CANDIDATES", -1)
+    monkeypatch.setattr(planning, "COMPOSITE_SHARE", 2)
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("spread", [10, 3000, 2**40])
+@pytest.mark.parametrize(
+    "options", [{}, {"how": "full"}, {"result": "count"}, {"flow": "split_join", "cores": 2}], ids=str
+)
+@pytest.mark.parametrize("text", CONDITIONS.values(), ids=CONDITIONS)
+def test_the_pairs_are_those_of_a_scan(text: str, options: dict[str, Any], spread: int) -> None:
+    random, used = np.random.default_rng(spread), 0
+    one, scan = (
+        wm.StreamJoin(text, t=wm.Rows(300), q=wm.Rows(200), index=index, **options)
+        for index in ("auto", "scan")
+    )
+    with one, scan:
+        for _ in range(12):
+            given_rows = {name: rows(random, int(random.integers(1, 150)), spread) for name in "tq"}
+            got, wanted = one.push(given_rows), scan.push(given_rows)
+            assert got.count == wanted.count
+            if options.get("result") != "count":
+                pairs = [
+                    sorted(zip(*(c.tolist() for c in each.pairs().values()), strict=True))
+                    for each in (got, wanted)
+                ]
+                assert pairs[0] == pairs[1]
+            used += isinstance(driver_of(one), Composite)
+    assert used > 8 or "flow" in options  # flows stab nothing
+
+
+@pytest.mark.usefixtures("_always")
+@given(runs(conditions))
+def test_any_join_is_the_same_with_drivers_of_several_bands(run: Run) -> None:
+    check(run, index="auto")
+
+
+def ends_of(lo: list[int], hi: list[int], shift: int) -> list[list[tuple[int, int]]]:
+    mixed = np.zeros(len(lo), np.int64)
+    parts = [np.empty(len(lo), np.int64) for _ in range(4)]
+    composite_ends(mixed, np.array(lo), np.array(hi), shift, *parts)
+    return [
+        [(a, b) for a, b in ((first, last), (again, end)) if a <= b]
+        for first, last, again, end in zip(*(part.tolist() for part in parts), strict=True)
+    ]
+
+
+numbers = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**25), 2**25))
+
+
+@given(numbers, numbers, numbers, st.integers(0, 45))
+def test_a_code_within_the_ends_has_a_key_within_the_bounds(lo: int, hi: int, x: int, shift: int) -> None:
+    key = np.empty(1, np.int64)
+    composite_keys(np.zeros(1, np.int64), np.array([x]), shift, key)
+    (ranges,) = ends_of([lo], [hi], shift)
+    inside = sum(first <= key[0] <= last for first, last in ranges)
+    assert inside <= 1
+    assert inside == 1 or not lo <= x <= hi
+    assert all(0 <= first <= last <= LAST for first, last in ranges)
+
+
+def test_what_goes_beyond_the_last_cell_goes_on_at_the_first() -> None:
+    size = 1 << FIELD
+    assert ends_of([size - 2], [size + 1], 0) == [[(size - 2, size - 1), (0, 1)]]
+    assert ends_of([0], [size - 1], 0) == [[(0, size - 1)]]
+    assert ends_of([5], [5 + size], 0) == [[(0, size - 1)]]
+    assert ends_of([-3], [-1], 0) == [[(size - 3, size - 1)]]
+    assert ends_of([4], [3], 0) == [[]]
+
+
+def test_many_candidates_ask_for_it_and_few_do_not() -> None:
+    random = np.random.default_rng(1)
+    text = "t.sym = q.sym AND ABS(t.cents - q.cents) <= 3"
+    few, many = (wm.StreamJoin(text, t=wm.Rows(size), q=wm.Rows(size)) for size in (20, 20_000))
+    for _ in range(3):
+        given_rows = {name: rows(random, 1000, 1_000) for name in "tq"}
+        few.push(given_rows)
+        many.push(given_rows)
+    assert not isinstance(driver_of(few), Composite)
+    assert isinstance(driver_of(many), Composite)
+    assert "t.sym = q.sym AND" in many.explain()
