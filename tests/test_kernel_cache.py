@@ -1,6 +1,7 @@
 """A Spark worker's cache of compiled kernels is its own, and begins with what others have compiled."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,35 @@ def test_a_folder_begins_with_what_others_have_compiled(tmp_path: Path) -> None:
     other.close()
     take_slot(tmp_path)[1].close()
     assert (second / "kernels_1" / "sort.pack-1.py311.1.nbc").read_text() == "mine"
+
+
+@pytest.mark.parametrize("copies", [0, 1, 2])
+def test_a_worker_that_is_killed_while_it_copies_leaves_no_half_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: int
+) -> None:
+    first, lock = take_slot(tmp_path)
+    (first / "kernels_1").mkdir()
+    names = ("sort.pack-1.py311.nbi", "sort.pack-1.py311.1.nbc", "sort.pack-1.py311.2.nbc")
+    for name in names:
+        (first / "kernels_1" / name).write_text(name)
+    copy, left = shutil.copy, [copies]
+
+    def killed(source: Path, target: Path) -> None:
+        if not left[0]:
+            target.write_text("")  # as a copy begins
+            raise KeyboardInterrupt
+        left[0] -= 1
+        copy(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copy", killed)
+        with pytest.raises(KeyboardInterrupt):
+            take_slot(tmp_path)
+    second, other = take_slot(tmp_path)
+    assert second != first
+    assert [(second / "kernels_1" / name).read_text() for name in names] == list(names)
+    lock.close()
+    other.close()
 
 
 def test_a_folder_begins_with_what_the_driver_has_compiled(

@@ -90,9 +90,16 @@ def _learn(slot: Path, state: Path) -> None:
             continue
         mine.parent.mkdir(exist_ok=True)
         with contextlib.suppress(OSError):  # a file that its owner has just replaced
-            shutil.copy(index, mine)
+            # The index last, each file whole or not at all: Spark kills workers, and an index without its code breaks whoever comes next.
             for code in index.parent.glob(f"{index.stem}.*.nbc"):
-                shutil.copy(code, mine.parent / code.name)
+                _copy(code, mine.parent / code.name)
+            _copy(index, mine)
+
+
+def _copy(source: Path, target: Path) -> None:
+    part = target.with_name(f"{target.name}.part")
+    shutil.copy(source, part)
+    part.replace(target)
 
 
 def _drop_old(base: Path) -> None:
