@@ -23,7 +23,7 @@ def _small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("flow", FLOWS)
-@examples(50)
+@examples(20)
 @given(data=st.data(), schedule=schedules, seed=seeds)
 @pytest.mark.usefixtures("_small_lots")
 def test_any_schedule_gives_the_oracles_combinations(
@@ -33,7 +33,7 @@ def test_any_schedule_gives_the_oracles_combinations(
 
 
 @pytest.mark.parametrize("flow", FLOWS)
-@examples(50)
+@examples(20)
 @given(data=st.data(), schedule=schedules, seed=seeds)
 @pytest.mark.usefixtures("_small_lots")
 def test_pushes_on_their_way_at_once_give_the_same(
