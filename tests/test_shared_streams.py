@@ -17,6 +17,7 @@ from interruptions import every_step
 from multiway_conditions import NAMES, Condition, column_type, conditions
 from oracle import Event, Window
 from strategies import TIMES, column, in_pushes
+from watersmeet.codes import interning
 from watersmeet.join.binding import Texts
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
@@ -311,6 +312,21 @@ def test_a_join_that_comes_later_shares_from_the_next_sub_window_on() -> None:
         push_shared(shared, events)
         shared.commit()
     assert held(first) & held(second)
+
+
+def test_texts_that_no_reader_stores_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interning, "SLACK", 100)
+    shared = SharedStreams(list(SCHEMAS.values()))
+    reader = near(50, condition=Condition("a.name = b.name", lambda row: None, ("a.name", "b.name")))
+    core = reader.core(shared)
+    for at in range(60):
+        rows = [{**row, "name": f"name {at} {i}"} for i, (_, row) in enumerate(some_pushes(1)[0][:20])]
+        push_shared(shared, [(stream, row) for stream in "ab" for row in rows])
+        shared.commit()
+    condition = core.planning.condition
+    assert condition is not None
+    assert condition.interner is not None
+    assert len(condition.interner) < 500
 
 
 @pytest.mark.parametrize("flow", ["blocks", "interleaved"])

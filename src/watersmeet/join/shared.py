@@ -162,6 +162,8 @@ class SharedStreams:
     ) -> dict[JoinEngine, Outcome]:
         """Join a push, for every reader. ``order``, ``turns``: as for one join, of all streams. Until ``commit`` it can be taken back."""
         self.mend()
+        for engine in self.readers:
+            engine.planning.forget_texts()
         pushes = {
             engine: _judged(engine, streams, batches, order, turns)
             for engine, streams in self.readers.items()

@@ -130,7 +130,7 @@ class Band:
         side = self._sides[stream]
         text = name or f"{side}: {side.type}"
         # Codes of texts mean the same only where one interner has given them.
-        interner = id(domain.interner) if isinstance(domain, BytesDomain) else None
+        interner = domain.interner if isinstance(domain, BytesDomain) else None
         return text, name is None, domain.name, domain.ordered, self.null_safe, interner
 
     def keys(self, stream: str, columns: pa.RecordBatch) -> Keys:
