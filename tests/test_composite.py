@@ -71,7 +71,17 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_always")
 @pytest.mark.parametrize("spread", [10, 3000, 2**40])
 @pytest.mark.parametrize(
-    "options", [{}, {"how": "full"}, {"result": "count"}, {"flow": "split_join", "cores": 2}], ids=str
+    "options",
+    [
+        {},
+        {"how": "full"},
+        {"result": "count"},
+        {"flow": "split_join", "cores": 2},
+        {"flow": "handshake", "cores": 2},
+        {"flow": "low_latency_handshake", "cores": 2},
+        {"flow": "pan_join", "cores": 2},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("text", CONDITIONS.values(), ids=CONDITIONS)
 def test_the_pairs_are_those_of_a_scan(text: str, options: dict[str, Any], spread: int) -> None:
