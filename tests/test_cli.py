@@ -15,7 +15,6 @@ from watersmeet import Range, Rows, Unbounded, cli, extras
 from watersmeet.cli.texts import schema_of, window_of
 from watersmeet.errors import OptionError
 
-MAIN = "from watersmeet.cli import main; main()"
 TYPES = ["--r", "ts:int64,x:int64", "--s", "ts:int64,a:int64"]
 
 

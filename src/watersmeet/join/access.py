@@ -60,8 +60,11 @@ class Access(Protocol):
     def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
         """Rows of stream k, ready to be stored and to probe."""
 
+    def places(self, k: int) -> range:
+        """Of the indexes that a sub-window of stream k has."""
+
     def identities(self, k: int) -> Sequence[Hashable]:
-        """Of the indexes that a sub-window of stream k has, in order: joins with an equal one can use the same index."""
+        """Of the same, in order: joins with an equal one can use the same index."""
 
     def index(self, k: int, place: int, capacity: int, predecessor: Index | None) -> Index:
         """The index at this place, for a sub-window of stream k of so many rows, after another."""
@@ -102,6 +105,9 @@ class PairAccess:
     def kind(self, stream: int, capacity: int) -> str:
         """The kind of index for a sub-window of so many rows."""
         return choose(self.plan.kinds, self.habits[stream], capacity)
+
+    def places(self, k: int) -> range:
+        return range(1)
 
     def identities(self, k: int) -> Sequence[Hashable]:
         return (self.plan.identity_of(self.streams[k]),)
@@ -158,6 +164,9 @@ class StepAccess:
 
     def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
         return prepare_for_steps(self.plan, k, batch, first, times)
+
+    def places(self, k: int) -> range:
+        return range(len(self.plan.arrangements[k]))
 
     def identities(self, k: int) -> Sequence[Hashable]:
         return self.plan.identities_of(k)
@@ -227,7 +236,7 @@ class StepAccess:
 
 def indexes(access: Access, k: int, capacity: int, previous: SubWindow | None) -> list[Index]:
     """All that a sub-window of stream k has, after another sub-window."""
-    places = range(len(access.identities(k)))
+    places = access.places(k)
     before = [None for _ in places] if previous is None else previous.indexes
     return [access.index(k, place, capacity, before[place]) for place in places]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from threading import RLock
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,8 +12,6 @@ from watersmeet.join.outcome import Outcome
 from watersmeet.join.planning import Planning
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.clock import TimeAxis
-
-Lock = type(RLock())
 
 
 class Saved(Protocol):
