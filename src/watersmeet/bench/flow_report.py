@@ -3,7 +3,6 @@
 What stays true: every figure in a table is in the JSON, with the machine and the versions it was measured on.
 """
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from watersmeet.bench.flow_cases import GROUPS, FlowOutcome
 from watersmeet.bench.flow_latency import STAGES
 from watersmeet.bench.flow_model import processing, visiting
 from watersmeet.bench.flow_targets import flow_targets
-from watersmeet.bench.report import print_targets
+from watersmeet.bench.report import print_targets, write_figures
 from watersmeet.bench.targets import rate_text
 from watersmeet.flow.runners.simulate import Costs
 
@@ -60,8 +59,7 @@ def write_flows(outcome: FlowOutcome, about: dict[str, Any], path: Path) -> None
         "model": model_lines(outcome),
         "problems": outcome.problems,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    write_figures(content, path)
 
 
 def model_lines(outcome: FlowOutcome) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 What stays true: every figure in a table is in the JSON, with the machine and the versions it was measured on.
 """
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from watersmeet.bench.cases import short
 from watersmeet.bench.measure import Point
 from watersmeet.bench.multiway_cases import MATCHES, MultiwayOutcome
 from watersmeet.bench.multiway_targets import multiway_targets
-from watersmeet.bench.report import print_targets
+from watersmeet.bench.report import print_end, print_targets, write_figures
 from watersmeet.bench.targets import find, rate_text
 
 GROUPS = {
@@ -44,14 +43,7 @@ def print_multiway(outcome: MultiwayOutcome, about: dict[str, Any], console: Con
     _print_streams(outcome, console)
     _print_peers(outcome, console)
     print_targets(multiway_targets(outcome), about, "rates and ratios", console)
-    for text in outcome.skipped:
-        console.print(f"not measured: {text}", style="yellow", markup=False, highlight=False)
-    for problem in outcome.problems:
-        console.print(problem, style="red", markup=False, highlight=False)
-    marks = [point.verified for point in outcome.points if point.verified is not None]
-    console.print(
-        f"{len(outcome.points)} points in {about['seconds']} s, {sum(marks)} of {len(marks)} recounted points agree"
-    )
+    print_end(outcome.points, outcome.skipped, outcome.problems, about, console)
 
 
 def write_multiway(outcome: MultiwayOutcome, about: dict[str, Any], path: Path) -> None:
@@ -65,8 +57,7 @@ def write_multiway(outcome: MultiwayOutcome, about: dict[str, Any], path: Path) 
         "not_measured": outcome.skipped,
         "problems": outcome.problems,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    write_figures(content, path)
 
 
 def _figures(outcome: MultiwayOutcome, point: Point) -> dict[str, Any]:

@@ -7,7 +7,7 @@ on.
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -58,9 +58,25 @@ def print_report(outcome: Outcome, about: dict[str, Any], console: Console) -> N
     _print_latency(outcome, console)
     _print_start(outcome, console)
     print_targets(targets(outcome), about, "rates and ratios", console)
-    for problem in outcome.problems:
+    print_end(outcome.points, (), outcome.problems, about, console)
+
+
+def print_end(
+    points: Sequence[Point],
+    skipped: Iterable[str],
+    problems: Iterable[str],
+    about: dict[str, Any],
+    console: Console,
+) -> None:
+    """What was left out, what went wrong, and how many points were recounted."""
+    for text in skipped:
+        console.print(f"not measured: {text}", style="yellow", markup=False, highlight=False)
+    for problem in problems:
         console.print(problem, style="red", markup=False, highlight=False)
-    console.print(f"{len(outcome.points)} points in {about['seconds']} s, {_recounted(outcome)}")
+    marks = [point.verified for point in points if point.verified is not None]
+    console.print(
+        f"{len(points)} points in {about['seconds']} s, {sum(marks)} of {len(marks)} recounted points agree"
+    )
 
 
 def print_targets(lines: Iterable[Target], about: dict[str, Any], measured: str, console: Console) -> None:
@@ -89,6 +105,10 @@ def write_json(outcome: Outcome, about: dict[str, Any], path: Path) -> None:
         "start": outcome.start,
         "problems": outcome.problems,
     }
+    write_figures(content, path)
+
+
+def write_figures(content: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
 
@@ -173,11 +193,6 @@ def _print_start(outcome: Outcome, console: Console) -> None:
     ratios = ", ".join(f"{index} {ratio:.2f}x" for index, ratio in outcome.index_bytes.items())
     if ratios:
         console.print(f"Index bytes over keys and arrival numbers (16 bytes a row), window 1M: {ratios}")
-
-
-def _recounted(outcome: Outcome) -> str:
-    marks = [point.verified for point in outcome.points if point.verified is not None]
-    return f"{sum(marks)} of {len(marks)} recounted points agree"
 
 
 def _cpu() -> str:

@@ -3,7 +3,6 @@
 What stays true: every figure in a table is in the JSON, with the machine and the versions it was measured on.
 """
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from watersmeet.bench.measure import Point
-from watersmeet.bench.report import print_targets
+from watersmeet.bench.report import print_end, print_targets, write_figures
 from watersmeet.bench.targets import find, rate_text
 from watersmeet.bench.users_cases import COMPARED, UsersOutcome, compared
 from watersmeet.bench.users_targets import pair_points, users_targets
@@ -28,14 +27,7 @@ def print_users(outcome: UsersOutcome, about: dict[str, Any], console: Console) 
     _print_ratios(outcome, console)
     _print_pairs(outcome, console)
     print_targets(users_targets(outcome), about, "rates and ratios", console)
-    for text in outcome.skipped:
-        console.print(f"not measured: {text}", style="yellow", markup=False, highlight=False)
-    for problem in outcome.problems:
-        console.print(problem, style="red", markup=False, highlight=False)
-    marks = [point.verified for point in outcome.points if point.verified is not None]
-    console.print(
-        f"{len(outcome.points)} points in {about['seconds']} s, {sum(marks)} of {len(marks)} recounted points agree"
-    )
+    print_end(outcome.points, outcome.skipped, outcome.problems, about, console)
 
 
 def write_users(outcome: UsersOutcome, about: dict[str, Any], path: Path) -> None:
@@ -47,8 +39,7 @@ def write_users(outcome: UsersOutcome, about: dict[str, Any], path: Path) -> Non
         "not_measured": outcome.skipped,
         "problems": outcome.problems,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    write_figures(content, path)
 
 
 def _figures(outcome: UsersOutcome, point: Point) -> dict[str, Any]:
