@@ -23,12 +23,12 @@ SAMPLES = [
 
 
 def root(text: str) -> exp.Expr:
-    statement = sqlglot.parse_one("SELECT " + text, read=parse._Dialect)
+    statement = sqlglot.parse_one("SELECT " + text, read=parse.Dialect)
     return statement.expressions[0]
 
 
 def translate(text: str, node: exp.Expr) -> None:
-    parse._Translator(Source(text, "select list")).item(node)
+    parse.Translator(Source(text, "select list")).item(node)
 
 
 def unread_parts() -> list[tuple[str, type[exp.Expr], str]]:
@@ -49,7 +49,7 @@ def unread_parts() -> list[tuple[str, type[exp.Expr], str]]:
 def test_the_samples_have_every_kind_of_node() -> None:
     kinds = {type(node) for text in SAMPLES for node in root(text).walk()}
     translated = {
-        *parse._Translator(Source("1", "condition")).special,
+        *parse.Translator(Source("1", "condition")).special,
         *parse._BINARY,
         *parse._UNARY,
         *parse._LISTS,

@@ -24,6 +24,7 @@ from watersmeet.flow.options import (
     ThreeStep,
 )
 from watersmeet.flow.order import Punctuation
+from watersmeet.query.processor import Processor
 from watersmeet.streams.window import Range, Rows, Unbounded
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "OptionError",
     "PanJoin",
     "ParallelMJ",
+    "Processor",
     "Punctuation",
     "Range",
     "Result",

@@ -5,7 +5,7 @@ also after the rows have left their windows.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +65,21 @@ class Gatherer:
         return select.evaluate(columns, arrivals[0].size)
 
 
+class Rows(Protocol):
+    """What a result asks for its rows: a join's ``Gatherer``, or what a query makes of them."""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names by which numbers are listed."""
+
+    @property
+    def mode(self) -> str:
+        """What is kept: pairs, ranges or a count."""
+
+    def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
+        """The rows of the results with these arrival numbers."""
+
+
 class Result:
     """The pairs that one push has found; lazy.
 
@@ -79,7 +94,7 @@ class Result:
 
     def __init__(
         self,
-        gatherer: Gatherer,
+        gatherer: Rows,
         matches: Matches,
         chunks: Sequence[Chunks | None],
         late: Mapping[str, pa.RecordBatch],

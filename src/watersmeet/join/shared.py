@@ -13,6 +13,8 @@ keys. Validity ranges make that invisible: a join gives what it would give alone
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -132,6 +134,7 @@ class SharedStreams:
         self.readers: dict[JoinEngine, tuple[int, ...]] = {}  # which stream is each of the join's
         self.pool = Pool(cores)
         self._before: list[Any] | None = None
+        self.failures: dict[JoinEngine, Exception] = {}  # whose work has made the last push fail
 
     # ---- who reads ----------------------------------------------------------------------------------------------
 
@@ -162,22 +165,27 @@ class SharedStreams:
     ) -> dict[JoinEngine, Outcome]:
         """Join a push, for every reader. ``order``, ``turns``: as for one join, of all streams. Until ``commit`` it can be taken back."""
         self.mend()
+        self.failures = {}
         for engine in self.readers:
             engine.planning.forget_texts()
-        pushes = {
-            engine: _judged(engine, streams, batches, order, turns)
-            for engine, streams in self.readers.items()
-        }
+        pushes: dict[JoinEngine, Push] = {}
+        for engine, streams in self.readers.items():
+            with self._noted(engine):
+                pushes[engine] = _judged(engine, streams, batches, order, turns)
         rows = sum(batch.num_rows for batch in batches if batch is not None)
         self._cut_alike(pushes)
-        self._run([task for engine, push in pushes.items() for task in engine.preparing(push)], rows)
+        tasks = [
+            task for engine, push in pushes.items() for task in self._noting(engine, engine.preparing(push))
+        ]
+        self._run(tasks, rows)
         self._before = [stream.payload.mark() for stream in self.streams]
         for stream, batch in zip(self.streams, batches, strict=True):
             if batch is not None:
                 stream.payload.append(batch)
         for engine, push in pushes.items():
-            engine.enter(push)
-        rounds = {engine: engine.rounds(push) for engine, push in pushes.items()}
+            with self._noted(engine):
+                engine.enter(push)
+        rounds = {engine: self._rounds(engine, push) for engine, push in pushes.items()}
         if order is None:
             for g in turns:
                 self._round(
@@ -185,10 +193,34 @@ class SharedStreams:
                 )
         while self._round(list(rounds.values()), rows):
             pass
-        outcomes = {engine: engine.leave(push) for engine, push in pushes.items()}
+        outcomes: dict[JoinEngine, Outcome] = {}
+        for engine, push in pushes.items():
+            with self._noted(engine):
+                outcomes[engine] = engine.leave(push)
         for stream in self.streams:
             stream.drop_unseen()
         return outcomes
+
+    @contextmanager
+    def _noted(self, engine: JoinEngine) -> Iterator[None]:
+        """Note whose work it is that fails."""
+        try:
+            yield
+        except Exception as error:
+            self.failures[engine] = error
+            raise
+
+    def _noting(self, engine: JoinEngine, tasks: Sequence[Task]) -> list[Task]:
+        return [partial(self._do, engine, task) for task in tasks]
+
+    def _do(self, engine: JoinEngine, task: Task, buffer: PairBuffer) -> None:
+        with self._noted(engine):
+            task(buffer)
+
+    def _rounds(self, engine: JoinEngine, push: Push) -> Iterator[tuple[list[Task], list[Task]]]:
+        with self._noted(engine):
+            for inserts, probes in engine.rounds(push):
+                yield self._noting(engine, inserts), self._noting(engine, probes)
 
     def _round(self, rounds: Sequence[Iterator[tuple[list[Task], list[Task]]]], rows: int) -> bool:
         """One lot of each; whether there was any. What several joins store they may store in one index: one after the other."""
@@ -222,10 +254,10 @@ class SharedStreams:
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """What was pushed counts, for every reader. After this nothing may fail."""
+        """What was pushed counts, for every reader: nothing is taken back any more. May be repeated."""
+        self._before = None
         for engine in self.readers:
             engine.commit()
-        self._before = None
 
     def take_back(self) -> None:
         """Nothing was pushed."""
@@ -242,6 +274,7 @@ class SharedStreams:
         """After a push that failed: indexes that hold the rows there are."""
         self.take_back()
         for engine in self.readers:
+            engine.commit()  # of a push that counts, should telling them have been interrupted
             engine.mend()
 
     def close(self) -> None:

@@ -28,14 +28,14 @@ class Names:
 
     def stream(self, node: Syntax, name: str) -> str:
         """The stream of that name."""
-        found = _resolve(name, list(self.schemas))
+        found = resolve(name, list(self.schemas))
         if found is None:
-            raise self.source.error(node.span, _unknown("stream", name, list(self.schemas)))
+            raise self.source.error(node.span, unknown("stream", name, list(self.schemas)))
         return found
 
     def _unqualified(self, node: Syntax, name: str) -> Column:
         owners = [
-            stream for stream, schema in self.schemas.items() if _resolve(name, schema.names) is not None
+            stream for stream, schema in self.schemas.items() if resolve(name, schema.names) is not None
         ]
         if len(owners) > 1:
             choices = " or ".join(f"{stream}.{name}" for stream in owners)
@@ -47,15 +47,15 @@ class Names:
             names = [
                 f"{stream}.{column}" for stream, schema in self.schemas.items() for column in schema.names
             ]
-            raise self.source.error(node.span, _unknown("column", name, names))
+            raise self.source.error(node.span, unknown("column", name, names))
         return self._in_stream(node, owners[0], name)
 
     def _in_stream(self, node: Syntax, stream: str, name: str) -> Column:
         schema = self.schemas[stream]
-        found = _resolve(name, schema.names)
+        found = resolve(name, schema.names)
         if found is None:
             raise self.source.error(
-                node.span, _unknown("column", name, [f"{stream}.{known}" for known in schema.names])
+                node.span, unknown("column", name, [f"{stream}.{known}" for known in schema.names])
             )
         if schema.names.count(found) > 1:
             raise self.source.error(
@@ -69,12 +69,12 @@ def check_streams(source: Source, nodes: Iterable[Syntax], streams: Sequence[str
     """Refuses a stream name that is none of ``streams``, before any schema is known."""
     for node in nodes:
         name = node.value[0] if node.op == "column" else node.value if node.op == "star" else None
-        if name is not None and _resolve(name, list(streams)) is None:
-            raise source.error(node.span, _unknown("stream", name, list(streams)))
+        if name is not None and resolve(name, list(streams)) is None:
+            raise source.error(node.span, unknown("stream", name, list(streams)))
         check_streams(source, node.args, streams)
 
 
-def _resolve(name: str, names: list[str]) -> str | None:
+def resolve(name: str, names: list[str]) -> str | None:
     """The name itself, or the only one that differs from it in case only (as in Spark)."""
     if name in names:
         return name
@@ -82,7 +82,7 @@ def _resolve(name: str, names: list[str]) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
-def _unknown(what: str, name: str, names: list[str]) -> str:
+def unknown(what: str, name: str, names: list[str]) -> str:
     """What to say of a name that is none of ``names`` (columns may have their stream in front)."""
     bare = [known.rpartition(".")[2] for known in names]
     close = difflib.get_close_matches(name, bare, 1)

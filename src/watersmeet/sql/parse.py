@@ -1,4 +1,4 @@
-"""SQL text to an untyped tree; the only module that imports sqlglot.
+"""SQL expressions as text to an untyped tree. Only this module and ``query/parse.py``, which reads whole queries, import sqlglot.
 
 What comes out is plain: sugar is gone (NOT LIKE, DATE_SUB, IFNULL, IS NOT NULL ...), literals are Python
 values with an Arrow type, and every node keeps its place in the text. What is refused here (bad syntax,
@@ -24,14 +24,14 @@ from watersmeet.sql.syntax import Source, Span, Syntax
 from watersmeet.sql.words import Word, Words
 
 
-class _Dialect(Spark):
+class Dialect(Spark):
     """Spark's SQL. A quote is also written by doubling it, which sqlglot's Spark takes for two texts side by side."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
 
-_PREFIX = "SELECT "  # parsed as a select list, so that a stream may be called `set`, `use`, `merge`...
+PREFIX = "SELECT "  # parsed as a select list, so that a stream may be called `set`, `use`, `merge`...
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -142,18 +142,18 @@ def parse_condition(text: str) -> Syntax:
     source = Source(text, "condition")
     items = _select(source)
     if len(items) > 1:
-        start = _span(items[1])[0]
+        start = span_of(items[1])[0]
         raise source.error(
             (start, len(text)), "a condition must be one expression; got several; join them with AND"
         )
     with source.of_any_depth():
-        return _Translator(source).expression(items[0])
+        return Translator(source).expression(items[0])
 
 
 def parse_select(text: str) -> tuple[Syntax, ...]:
     """The trees of a select list: ``star``, ``alias`` or any expression."""
     source = Source(text, "select list")
-    items, translator = _select(source), _Translator(source)
+    items, translator = _select(source), Translator(source)
     with source.of_any_depth():
         return tuple(translator.item(item) for item in items)
 
@@ -165,7 +165,7 @@ def one_line(text: str) -> str:
     "r.x = s.x AND r.note <> 'a  b'"
     """
     found, end = "", 0
-    for word in _words(text).after(0):
+    for word in words_of(text).after(0):
         found += (" " if found and word.start > end else "") + text[word.start : word.end]
         end = word.end
     return found
@@ -195,11 +195,11 @@ def _statements(source: Source) -> list[exp.Expr | None]:
     """What the parser makes of the text behind SELECT; a ';' at the end, and comments after it, are no statement."""
     try:
         with source.of_any_depth():
-            found = sqlglot.parse(_PREFIX + source.text, read=_Dialect)
+            found = sqlglot.parse(PREFIX + source.text, read=Dialect)
     except ParseError as error:
-        raise _whole_query(source) or _syntax_error(source, error) from None
+        raise _whole_query(source) or syntax_error(source, error) from None
     except TokenError:
-        raise _token_error(source) from None
+        raise token_error(source) from None
     except ConditionError:
         raise
     except Exception as error:  # the parser's own slips: whatever it trips over is no SQL of ours
@@ -228,7 +228,7 @@ def _clauses(statement: exp.Expr | None) -> list[str]:
 
 def _whole_query(source: Source) -> ConditionError | None:
     """What to say of a text that is a query, or the end of one from FROM, JOIN or ON on; None if it is none."""
-    words = _words(source.text).after(0)
+    words = words_of(source.text).after(0)
     texts = [word.text.upper() for word in words]
     begins = texts[0] if texts and texts[0] in ("SELECT", "WITH", "FROM", "JOIN", "ON", "WHERE") else None
     if begins is None and "JOIN" not in texts:
@@ -243,21 +243,22 @@ def _whole_query(source: Source) -> ConditionError | None:
     )
 
 
-def _words(text: str) -> Words:
+def words_of(text: str) -> Words:
     """The words of a text, quotes and all: ``'('`` opens nothing. ``5L`` is one, though three tokens in the same place."""
     words: list[Word] = []
-    for token in sqlglot.tokenize(text, read=_Dialect):
+    for token in sqlglot.tokenize(text, read=Dialect):
         if not words or token.start >= words[-1].end:
             words.append(Word(text[token.start : token.end + 1], token.start, token.end + 1))
     return Words(words)
 
 
-def _syntax_error(source: Source, error: ParseError) -> ConditionError:
+def syntax_error(source: Source, error: ParseError) -> ConditionError:
+    """What to say of a text that the parser has refused; it was given as many characters as ``PREFIX`` has in front."""
     first = error.errors[0]
     lines = source.text.split("\n")
     row = min(first["line"], len(lines)) - 1
     word = first["highlight"] or ""
-    end = first["col"] - (len(_PREFIX) if row == 0 else 0)
+    end = first["col"] - (len(PREFIX) if row == 0 else 0)
     end += sum(len(line) + 1 for line in lines[:row])
     place = (end - len(word), end)
     description = first["description"] or ""
@@ -272,7 +273,8 @@ def _syntax_error(source: Source, error: ParseError) -> ConditionError:
     return source.error(place, f"a {source.kind} must be valid SQL; got {got}; correct the text here")
 
 
-def _token_error(source: Source) -> ConditionError:
+def token_error(source: Source) -> ConditionError:
+    """What to say of a text whose words do not end."""
     quotes = [source.text.rfind(mark) for mark in ("'", '"', "`", "/*")]
     start = max(max(quotes), 0)
     return source.error(
@@ -285,26 +287,26 @@ def _no_subquery(kind: str) -> str:
     return f"a {kind} must be an expression over the streams; got a subquery; join its result as a stream"
 
 
-def _span(node: exp.Expr) -> Span:
+def span_of(node: exp.Expr) -> Span:
     """The smallest range of text that holds all tokens of a node."""
     places = [part.meta for part in node.walk() if part._meta and "start" in part.meta]
     if not places:
         return (0, sys.maxsize)  # the parser lost the place (intervals): the whole line is underlined
-    return min(p["start"] for p in places) - len(_PREFIX), max(p["end"] for p in places) + 1 - len(_PREFIX)
+    return min(p["start"] for p in places) - len(PREFIX), max(p["end"] for p in places) + 1 - len(PREFIX)
 
 
 def _own_span(node: exp.Expr) -> Span | None:
     """Where the token stands that made a node: the name of a function."""
     place = node._meta or {}
-    return (place["start"] - len(_PREFIX), place["end"] + 1 - len(_PREFIX)) if "start" in place else None
+    return (place["start"] - len(PREFIX), place["end"] + 1 - len(PREFIX)) if "start" in place else None
 
 
-class _Translator:
-    """Turns sqlglot nodes into ours, one method a kind of node."""
+class Translator:
+    """Turns sqlglot nodes into ours, one method a kind of node. Their places count from behind ``PREFIX``."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.words = _words(source.text)
+        self.words = words_of(source.text)
         self._check_calls()
         self.special: dict[type[exp.Expr], Callable[[Any], Syntax]] = {
             exp.Paren: lambda node: self.expression(node.this),
@@ -337,14 +339,14 @@ class _Translator:
     def item(self, node: exp.Expr) -> Syntax:
         """One item of a select list."""
         if isinstance(node, exp.Star):
-            return self._star(node, None, _own_span(node) or _span(node))
+            return self._star(node, None, _own_span(node) or span_of(node))
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             self._check_parts(node)
-            start, end = _span(node.args["table"])[0], (_own_span(node.this) or _span(node))[1]
+            start, end = span_of(node.args["table"])[0], (_own_span(node.this) or span_of(node))[1]
             return self._star(node.this, node.table, (start, end))
         if isinstance(node, exp.Alias):
             self._check_parts(node)
-            return Syntax("alias", (self.expression(node.this),), node.alias, _span(node))
+            return Syntax("alias", (self.expression(node.this),), node.alias, span_of(node))
         return self.expression(node)
 
     def expression(self, node: exp.Expr | None) -> Syntax:
@@ -367,7 +369,7 @@ class _Translator:
         if kind in _UNARY:
             if node.args.get("decimals") is not None or node.args.get("to") is not None:
                 raise self.source.error(
-                    _span(node),
+                    span_of(node),
                     f"{self._written(node)[0]} must have one argument; got more; multiply before and divide after it",
                 )
             return self._make(node, _UNARY[kind], node.this)
@@ -396,7 +398,7 @@ class _Translator:
         """``*`` and ``r.*``, perhaps with EXCEPT (a, b) behind it; the columns left out are its arguments."""
         behind = self.words.after(span[1])
         word = behind[0].text.upper() if behind else ""
-        if word not in ("", ",", ";", "EXCEPT"):
+        if word not in ("", ",", ";", "EXCEPT", "FROM"):
             raise self._no_modifier(behind[0])
         for name in self._unread(star):
             raise self._no_modifier(next(w for w in behind if w.text.upper() == name.strip("_").upper()))
@@ -426,8 +428,8 @@ class _Translator:
         for part in self._unread(node):
             name, span = self._written(node)
             value = node.args[part]
-            if isinstance(value, exp.Expr) and _span(value)[1] != sys.maxsize:
-                span = _span(value)
+            if isinstance(value, exp.Expr) and span_of(value)[1] != sys.maxsize:
+                span = span_of(value)
             raise self.source.error(
                 span,
                 f"{name} must be written in its plain form; got it with {part.strip('_')!r}; leave that out",
@@ -450,15 +452,15 @@ class _Translator:
         if span is None:
             word = self._word(node)
             if word is None:
-                return (node.sql_name() if isinstance(node, exp.Func) else node.key.upper()), _span(node)
+                return (node.sql_name() if isinstance(node, exp.Func) else node.key.upper()), span_of(node)
             span = word.span
         return self.source.text[span[0] : span[1]], span
 
     def _word(self, node: exp.Expr) -> Word | None:
         """The operator between two operands, or the name in front of the bracket around the first argument."""
-        start, end = _span(node)
+        start, end = span_of(node)
         if isinstance(node, exp.Binary):
-            behind = self.words.after(_span(node.this)[1])
+            behind = self.words.after(span_of(node.this)[1])
             return next((word for word in behind if word.text.upper() not in (")", "NOT")), None)
         if end != sys.maxsize:
             return self.words.opened_by(start)
@@ -471,12 +473,12 @@ class _Translator:
             return
         if isinstance(node.expression, (*_COMPARISONS, *_PREDICATES)) or isinstance(node.this, _PREDICATES):
             raise self.source.error(
-                _span(node),
+                span_of(node),
                 "a comparison of comparisons must have brackets; got none; write (a = b) < c or a = (b < c)",
             )
 
     def _refusal(self, node: exp.Expr) -> ConditionError:
-        kind, span = self.source.kind, _span(node)
+        kind, span = self.source.kind, span_of(node)
         if isinstance(node, (exp.Query, exp.Exists, exp.All, exp.Any, exp.SubqueryPredicate)):
             return self.source.error(span, _no_subquery(kind))
         if isinstance(node, (exp.AggFunc, exp.Window)):
@@ -485,13 +487,13 @@ class _Translator:
                 f"a {kind} must be about one row of each stream; got an aggregate; aggregate the result",
             )
         if isinstance(node, exp.Alias):
-            place = _span(node.args["alias"])
+            place = span_of(node.args["alias"])
             return self.source.error(
                 place, f"a {kind} must be valid SQL; got an unexpected {node.alias!r}; correct it"
             )
         if isinstance(node, exp.Func):
             return self._no_function(*self._written(node))
-        got = " ".join(node.sql(dialect=_Dialect).split())
+        got = " ".join(node.sql(dialect=Dialect).split())
         return self.source.error(
             span, f"a {kind} must be an expression over columns; got {got}; rewrite this part"
         )
@@ -502,21 +504,21 @@ class _Translator:
         )
 
     def _make(self, node: exp.Expr, op: str, *args: exp.Expr | None) -> Syntax:
-        return Syntax(op, tuple(self.expression(arg) for arg in args), None, _span(node))
+        return Syntax(op, tuple(self.expression(arg) for arg in args), None, span_of(node))
 
     def _negate(self, node: exp.Expr, inner: Syntax) -> Syntax:
-        return Syntax("not", (inner,), None, _span(node))
+        return Syntax("not", (inner,), None, span_of(node))
 
     def _constant(self, node: exp.Expr, value: object, type_: pa.DataType) -> Syntax:
-        return Syntax("literal", (), (value, type_), _span(node))
+        return Syntax("literal", (), (value, type_), span_of(node))
 
     def _column(self, node: exp.Column) -> Syntax:
         if node.args.get("db") is not None or isinstance(node.this, exp.Star):
             raise self.source.error(
-                _span(node),
-                f"a column must be written stream.column; got {node.sql(dialect=_Dialect)}; shorten it",
+                span_of(node),
+                f"a column must be written stream.column; got {node.sql(dialect=Dialect)}; shorten it",
             )
-        return Syntax("column", (), (node.table or None, node.name), _span(node))
+        return Syntax("column", (), (node.table or None, node.name), span_of(node))
 
     def _negative(self, node: exp.Neg) -> Syntax:
         """A minus in front of a number belongs to it, so that the least BIGINT is one."""
@@ -532,11 +534,11 @@ class _Translator:
             read = literal.number(text)
         except (ValueError, ArithmeticError):
             raise self.source.error(
-                _span(node), f"a number must be like 1, 0.5 or 1e-3; got {node.this}; correct it"
+                span_of(node), f"a number must be like 1, 0.5 or 1e-3; got {node.this}; correct it"
             ) from None
         if read is None:
             raise self.source.error(
-                _span(node),
+                span_of(node),
                 f"a number must have at most 76 digits; got {len(node.this)}; use an exponent (1e80)",
             )
         return self._constant(node, *read)
@@ -554,20 +556,23 @@ class _Translator:
             one = None if name is None else literal.parse_interval("1", name)
             if one is None or one[0]:
                 raise self.source.error(
-                    _span(node),
+                    span_of(node),
                     "an INTERVAL of months or years must be a constant; got an expression; use ADD_MONTHS",
                 )
             return Syntax(
-                "*", (self.expression(node.this), Syntax("interval", (), one, _span(node))), None, _span(node)
+                "*",
+                (self.expression(node.this), Syntax("interval", (), one, span_of(node))),
+                None,
+                span_of(node),
             )
         value = literal.parse_interval(node.this.this, name)
         if value is None:
             raise self.source.error(
-                _span(node),
+                span_of(node),
                 f"an INTERVAL must be like INTERVAL '10' SECOND or INTERVAL '1 hour 30 minutes'; got "
-                f"{node.sql(dialect=_Dialect)}; give a number and a unit",
+                f"{node.sql(dialect=Dialect)}; give a number and a unit",
             )
-        return Syntax("interval", (), value, _span(node))
+        return Syntax("interval", (), value, span_of(node))
 
     def _cast(self, node: exp.Cast | exp.TryCast) -> Syntax:
         to = node.to
@@ -587,15 +592,15 @@ class _Translator:
             inner
         ):  # 5L is a number of its own, not 5 turned into one
             return self._constant(node, int(inner.this), type_)
-        return Syntax("cast", (self.expression(inner),), type_, _span(node))
+        return Syntax("cast", (self.expression(inner),), type_, span_of(node))
 
     def _written_type(self, node: exp.Cast | exp.TryCast, name: str) -> tuple[str, Span]:
         """The type of a cast as the user wrote it: a function's name, or what stands behind AS or ``::``."""
         span = _own_span(node)
-        inner_end = _span(node.this)[1]
+        inner_end = span_of(node.this)[1]
         # The casts inside of it that end in the same word have their own AS before this one's.
         inside = sum(
-            _span(part.this)[1] == inner_end and not self._suffixed(part.this)
+            span_of(part.this)[1] == inner_end and not self._suffixed(part.this)
             for part in node.this.find_all(exp.TryCast)
             if type(part) is exp.TryCast
         )
@@ -609,13 +614,13 @@ class _Translator:
         ):
             mark, first = behind[marks[inside]], behind[marks[inside] + 1]
             span = first.span if mark.text == "::" else (first.start, self.words.bracket_end(first.start))
-        return (name, _span(node)) if span is None else (self.source.part(span), span)
+        return (name, span_of(node)) if span is None else (self.source.part(span), span)
 
     def _suffixed(self, node: exp.Expr) -> bool:
         """Whether a number ends in a letter, as in 5L: its value ends before that."""
         if not isinstance(node, exp.Literal) or node.is_string:
             return False
-        start, end = _span(node)
+        start, end = span_of(node)
         written = self.source.text[start:end]
         return written != node.this and written[-1:].isalpha()
 
@@ -628,17 +633,17 @@ class _Translator:
             if value is not None and value.tzinfo is not None:
                 type_ = pa.timestamp("us", "UTC")
         else:
-            return Syntax("cast", (self._constant(node, text, pa.large_string()),), type_, _span(node))
+            return Syntax("cast", (self._constant(node, text, pa.large_string()),), type_, span_of(node))
         if value is None:
             raise self.source.error(
-                _span(node),
+                span_of(node),
                 f"a moment must be like '2024-01-31' or '2024-01-31 12:30:00'; got {text!r}; correct it",
             )
         return self._constant(node, value, type_)
 
     def _between(self, node: exp.Between) -> Syntax:
         value, low, high = (self.expression(node.args[name]) for name in ("this", "low", "high"))
-        span = _span(node)
+        span = span_of(node)
         inside = Syntax(
             "and",
             (Syntax(">=", (value, low), None, span), Syntax("<=", (value, high), None, span)),
@@ -657,9 +662,9 @@ class _Translator:
 
     def _in(self, node: exp.In) -> Syntax:
         if node.args.get("query") is not None or node.args.get("unnest") is not None:
-            raise self.source.error(_span(node), _no_subquery(self.source.kind))
+            raise self.source.error(span_of(node), _no_subquery(self.source.kind))
         if not node.expressions:
-            raise self.source.error(_span(node), "IN must have a list of values; got none; write IN (1, 2)")
+            raise self.source.error(span_of(node), "IN must have a list of values; got none; write IN (1, 2)")
         return self._make(node, "in", node.this, *node.expressions)
 
     def _is(self, node: exp.Is) -> Syntax:
@@ -672,14 +677,14 @@ class _Translator:
 
     def _like(self, node: exp.Like | exp.ILike, op: str, escape: str) -> Syntax:
         args = (self.expression(node.this), self.expression(node.expression))
-        made = Syntax(op, args, escape, _span(node))
+        made = Syntax(op, args, escape, span_of(node))
         return self._negate(node, made) if node.args.get("negate") else made
 
     def _escape(self, node: exp.Escape) -> Syntax:
         mark, inner = node.expression, node.this
         if not (isinstance(mark, exp.Literal) and mark.is_string and len(mark.this) == 1):
             raise self.source.error(
-                _span(mark), "ESCAPE must be one character; got something else; write ESCAPE '/'"
+                span_of(mark), "ESCAPE must be one character; got something else; write ESCAPE '/'"
             )
         if isinstance(inner, exp.Not):
             return self._negate(node, self._like(inner.this, "like", mark.this))
@@ -696,7 +701,7 @@ class _Translator:
             parts += [test, self.expression(branch.args["true"])]
         default = node.args.get("default")
         parts.append(self._constant(node, None, pa.null()) if default is None else self.expression(default))
-        return Syntax("case", tuple(parts), None, _span(node))
+        return Syntax("case", tuple(parts), None, span_of(node))
 
     def _if(self, node: exp.If) -> Syntax:
         other = node.args.get("false")
@@ -705,7 +710,7 @@ class _Translator:
             "case",
             (self.expression(node.this), self.expression(node.args["true"]), default),
             None,
-            _span(node),
+            span_of(node),
         )
 
     def _substring(self, node: exp.Substring) -> Syntax:
@@ -717,7 +722,7 @@ class _Translator:
         unit, amount, op = node.args.get("unit"), node.expression, "date_add"
         if unit is not None and unit.name.upper() != "DAY":
             raise self.source.error(
-                _span(node), f"DATE_ADD must add days; got {unit.name}; add an INTERVAL instead"
+                span_of(node), f"DATE_ADD must add days; got {unit.name}; add an INTERVAL instead"
             )
         if isinstance(amount, exp.Mul) and isinstance(amount.expression, exp.Neg):
             amount, op = amount.this, "date_sub"
@@ -727,6 +732,6 @@ class _Translator:
         unit = node.args.get("unit")
         if unit is not None and unit.name.upper() not in ("DAY", "DAYS"):
             raise self.source.error(
-                _span(node), f"DATEDIFF must count days; got {unit.name}; subtract timestamps instead"
+                span_of(node), f"DATEDIFF must count days; got {unit.name}; subtract timestamps instead"
             )
         return self._make(node, "datediff", node.this, node.expression)

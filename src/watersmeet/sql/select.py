@@ -56,8 +56,8 @@ class Select:
         order = list(schemas) if streams is None else list(streams)
         binder = Binder(self.source, {stream: schemas[stream] for stream in order})
         with self.source.of_any_depth():
-            items = [item for node in self._items for item in _items(binder, node, order)]
-        return BoundSelect(_named(items, binder.source), binder.names.schemas)
+            items = bound_items(binder, self._items, order)
+        return BoundSelect(items, binder.names.schemas)
 
 
 class BoundSelect:
@@ -88,6 +88,11 @@ class BoundSelect:
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         return column if column.type == type_ else column.cast(type_)
+
+
+def bound_items(binder: Binder, nodes: Sequence[Syntax], streams: list[str]) -> list[tuple[str, Expr]]:
+    """The items of a list, each with its name; ``*`` takes the streams in the order given."""
+    return _named([item for node in nodes for item in _items(binder, node, streams)], binder.source)
 
 
 def _items(binder: Binder, node: Syntax, streams: list[str]) -> list[Item]:

@@ -6,8 +6,8 @@ Equal trees mean equal values, so that two bounds on the same expression are see
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
@@ -91,6 +91,15 @@ def columns_of(expr: Expr) -> list[Column]:
 def streams_of(expr: Expr) -> frozenset[str]:
     """The streams that an expression reads."""
     return frozenset(node.stream for node in walk(expr) if isinstance(node, Column))
+
+
+def substituted(expr: Expr, columns: Mapping[tuple[str, str], Expr]) -> Expr:
+    """The expression with the columns (stream, name) replaced; those that are not named stay."""
+    if isinstance(expr, Column):
+        return columns.get((expr.stream, expr.name), expr)
+    if isinstance(expr, Call):
+        return replace(expr, args=tuple(substituted(arg, columns) for arg in expr.args))
+    return expr
 
 
 def conjunction(parts: list[Expr]) -> Expr | None:

@@ -172,9 +172,17 @@ def _length_from_json(length: Any) -> Duration:
 
 
 def named_windows(
-    windows: Mapping[str, Window] | None, streams: Mapping[str, Window], options: Sequence[str]
+    windows: Mapping[str, Window] | None,
+    streams: Mapping[str, Window],
+    options: Sequence[str],
+    owner: str = "StreamJoin",
+    least: int = 2,
+    most: int = MOST_STREAMS,
 ) -> dict[str, Window]:
-    """The streams' windows by name, two to 32, from ``windows=`` or from keywords; ``options`` are the names that are no streams."""
+    """The streams' windows by name, from ``windows=`` or from keywords; ``options`` are the names that are no streams.
+
+    ``owner``: who has the streams, at least and at most so many.
+    """
     if windows is not None and not isinstance(windows, Mapping):
         raise OptionError(
             f"windows= must be a dict from stream to window, such as {{'r': Rows(1000), 's': Rows(1000)}}; got {windows!r}"
@@ -187,28 +195,28 @@ def named_windows(
         )
     wrong = [name for name, window in named.items() if not isinstance(window, Window)]
     if not windows:
-        _refuse_typos(wrong, len(named), options)
+        _refuse_typos(wrong, len(named), options, owner, least)
     if wrong:
         name = wrong[0]
         raise OptionError(
             f"the window of stream {name!r} must be Rows(n), Range(duration, time=...) or Unbounded(); "
             f"got {_shown(named[name])}{_instead(name, named[name])}"
         )
-    if not 2 <= len(named) <= MOST_STREAMS:
+    if not least <= len(named) <= most:
         raise OptionError(
-            f"a StreamJoin must have two to {MOST_STREAMS} streams, each with its window, such as r=Rows(1000), s=Rows(1000); got "
-            f"{len(named)}: {', '.join(named) or 'none'}"
+            f"a {owner} must have {'one' if least == 1 else 'two'} to {most} streams, each with its window, such as r=Rows(1000), "
+            f"s=Rows(1000); got {len(named)}: {', '.join(named) or 'none'}"
         )
     return named
 
 
-def _refuse_typos(wrong: Sequence[str], given: int, options: Sequence[str]) -> None:
-    """A keyword that is no window is an option's misspelt name, if both streams are there or the name is that near."""
+def _refuse_typos(wrong: Sequence[str], given: int, options: Sequence[str], owner: str, least: int) -> None:
+    """A keyword that is no window is an option's misspelt name, if enough streams are there or the name is that near."""
     for name in wrong:
         near = get_close_matches(name, options, 1, 0.75)
-        if given - len(wrong) >= 2 or (near and given != 2):
+        if given - len(wrong) >= least or (near and given != least):
             hint = f"did you mean {near[0]!r}?" if near else f"its options are {', '.join(options)}"
-            raise OptionError(f"StreamJoin has no option {name!r}; {hint}")
+            raise OptionError(f"{owner} has no option {name!r}; {hint}")
 
 
 def _shown(window: object) -> str:

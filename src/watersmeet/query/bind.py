@@ -1,0 +1,366 @@
+"""The tree of a query and the streams' schemas to instructions: names are resolved, types checked, derived streams inlined.
+
+A query is a list of *branches*, the parts of its UNION ALL: a stream or one join of streams, a predicate, named expressions. A query over
+a query gives the same again: its expressions over the inner one's columns become expressions over streams. So selections cost nothing,
+however they are nested, and equal queries that are written differently often have equal instructions.
+
+What may go into a join's condition is decided by its type. Inner: everything, WHERE too. Else WHERE, and what filters a
+derived stream whose rows come out without a partner too, is a predicate on the result; a row that is not there passes the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from watersmeet.errors import OptionError
+from watersmeet.join.outer import How, join_type
+from watersmeet.query.instruction import PRESENT, Filter, Join, Project, Scan, Union
+from watersmeet.query.statement import Derived, Query, Select, StreamName, UnionAll, WindowCall
+from watersmeet.sql import types
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.select import bound_items
+from watersmeet.sql.syntax import Source, Span
+from watersmeet.sql.tree import Call, Column, Expr, Literal, conjunction, substituted
+from watersmeet.streams.window import MOST_STREAMS, Range, Rows, Unbounded, Window
+
+_TRUE = Literal(types.BOOL, True)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a query is bound to: the streams' schemas and windows, and the windows that it was given itself, by name in FROM."""
+
+    schemas: Mapping[str, pa.Schema]
+    windows: Mapping[str, Window]
+    own: Mapping[str, Window]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A query that can run: its plan, and the name of each of the plan's leaves in the text."""
+
+    plan: Project | Union
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Branch:
+    source: Scan | Join
+    names: tuple[str, ...]  # of the leaves, in the text
+    predicate: Expr | None
+    columns: tuple[tuple[str, Expr], ...]
+    window: WindowCall | None = None  # of a scan: what the text says
+
+
+@dataclass(frozen=True)
+class _Input:
+    """One input of a join: a stream, perhaps with a predicate and columns of its own."""
+
+    alias: str
+    stream: str
+    leaf: str
+    predicate: Expr | None
+    columns: dict[str, Expr]
+    window: Window
+
+
+def bind_query(source: Source, query: Query, setting: Setting) -> Bound:
+    """The plan of a query; what does not fit the schemas is refused, with its place."""
+    binding = _Binding(source, setting)
+    with source.of_any_depth():
+        branches = binding.branches(query)
+    for branch in branches:
+        if branch.window is not None:
+            raise source.error(
+                branch.window.span,
+                f"a window must be of a stream that is joined; got {branch.window.function} around one that is not; leave it out: every "
+                "row comes out once, as it arrives",
+            )
+    binding.check_windows()
+    plans = tuple(_plan(branch) for branch in branches)
+    plan = plans[0] if len(plans) == 1 else Union(plans)
+    return Bound(plan, _apart([name for branch in branches for name in branch.names]))
+
+
+def _plan(branch: _Branch) -> Project:
+    below: Scan | Join | Filter = branch.source
+    if branch.predicate is not None:
+        below = Filter(branch.source, branch.predicate)
+    return Project(
+        below, tuple(name for name, _ in branch.columns), tuple(expr for _, expr in branch.columns)
+    )
+
+
+def _apart(names: Sequence[str]) -> tuple[str, ...]:
+    """Names made different: the parts of a UNION ALL may use the same ones."""
+    found: list[str] = []
+    for name in names:
+        number, other = 1, name
+        while other in found:
+            number += 1
+            other = f"{name}_{number}"
+        found.append(other)
+    return tuple(found)
+
+
+class _Binding:
+    """Binds one query."""
+
+    def __init__(self, source: Source, setting: Setting) -> None:
+        self.source, self.setting = source, setting
+        self.used: set[str] = set()  # names in windows= that were asked for
+        self.leaves = {stream: stream for stream in setting.windows}  # which stream each leaf is
+
+    def branches(self, query: Query) -> list[_Branch]:
+        if isinstance(query, UnionAll):
+            return self._united([self.branches(part) for part in query.parts], query)
+        if not query.joined:
+            return self._over(query)
+        return [self._join(query)]
+
+    # ---- one input ----------------------------------------------------------------------------------------------
+
+    def _over(self, query: Select) -> list[_Branch]:
+        """A selection: every branch of what it selects from, with its own predicate and columns over those."""
+        item = query.first
+        below = self._below(item)
+        schema = self._schema(below[0].columns)
+        binder = Binder(self.source, {item.alias: schema})
+        where = [] if query.where is None else [binder.boolean(query.where)]
+        items = bound_items(binder, query.items, [item.alias])
+        found = []
+        for branch in below:
+            columns = {(item.alias, name): expr for name, expr in branch.columns}
+            parts = [*_parts(branch.predicate), *(substituted(part, columns) for part in where)]
+            chosen = tuple((name, substituted(expr, columns)) for name, expr in items)
+            names = (item.alias,) if isinstance(item, StreamName) else branch.names
+            found.append(replace(branch, names=names, predicate=conjunction(parts), columns=chosen))
+        return found
+
+    def _below(self, item: StreamName | Derived) -> list[_Branch]:
+        if isinstance(item, Derived):
+            return self.branches(item.query)
+        return [self._stream(item)]
+
+    def _stream(self, item: StreamName) -> _Branch:
+        schema = self.setting.schemas[item.name]
+        columns = tuple(
+            (name, Column(types.logical(schema.field(name).type), item.name, name)) for name in schema.names
+        )
+        return _Branch(Scan(item.name), (item.alias,), None, columns, item.window)
+
+    def _schema(self, columns: Sequence[tuple[str, Expr]]) -> pa.Schema:
+        """Of the columns that a branch gives: a plain column has its stored type."""
+        return pa.schema([(name, self._type(expr)) for name, expr in columns])
+
+    def _type(self, expr: Expr) -> pa.DataType:
+        if not isinstance(expr, Column) or expr.name == PRESENT:
+            return expr.type
+        return self.setting.schemas[self.leaves[expr.stream]].field(expr.name).type
+
+    # ---- several inputs -----------------------------------------------------------------------------------------
+
+    def _join(self, query: Select) -> _Branch:
+        how = self._how(query)
+        inputs = self._inputs(query.inputs)
+        schemas = {one.alias: self._schema(list(one.columns.items())) for one in inputs}
+        plain = {(one.alias, name): expr for one in inputs for name, expr in one.columns.items()}
+        shown = [inputs[how.one_sided]] if how.one_sided is not None else inputs
+        binder = Binder(self.source, {one.alias: schemas[one.alias] for one in shown})
+        where = [] if query.where is None else [binder.boolean(query.where)]
+        items = bound_items(binder, query.items, [one.alias for one in shown])
+        on: list[Expr] = []
+        for k, joined in enumerate(query.joined, start=1):  # a condition may name the inputs so far
+            scope = {one.alias: schemas[one.alias] for one in inputs[: k + 1]}
+            if joined.on is not None:
+                on.append(substituted(Binder(self.source, scope).boolean(joined.on), plain))
+        on += [part for one in inputs for part in _parts(one.predicate)]
+        columns, predicate = plain, None
+        if how.name == "inner":
+            on += [substituted(part, plain) for part in where]
+        else:
+            columns = {
+                (one.alias, name): _if_present(one.leaf, expr) if _may_miss(how, k) else expr
+                for k, one in enumerate(inputs)
+                for name, expr in one.columns.items()
+            }
+            kept = [
+                _absent_or(one)
+                for k, one in enumerate(inputs)
+                if k in how.unmatched and one.predicate is not None
+            ]
+            predicate = conjunction([*kept, *(substituted(part, columns) for part in where)])
+        join = Join(
+            tuple(one.stream for one in inputs),
+            tuple(one.leaf for one in inputs),
+            tuple(one.window for one in inputs),
+            how.name,
+            conjunction([part for part in on if part != _TRUE]) or _TRUE,
+        )
+        chosen = tuple((name, substituted(expr, columns)) for name, expr in items)
+        return _Branch(join, tuple(one.alias for one in inputs), predicate, chosen)
+
+    def _how(self, query: Select) -> How:
+        if len(query.inputs) > MOST_STREAMS:
+            raise self.source.error(
+                query.inputs[-1].span,
+                f"a join must have at most {MOST_STREAMS} streams; got {len(query.inputs)}; use fewer",
+            )
+        outer = [joined for joined in query.joined if joined.how != "inner"]
+        if outer and len(query.joined) > 1:
+            kind = outer[0].how.replace("_", " ").upper()
+            raise self.source.error(
+                outer[0].span,
+                f"a {kind} JOIN must be of two streams; got {len(query.inputs)}; make two queries, and push what one gives into a "
+                "stream of the other",
+            )
+        return join_type(outer[0].how if outer else "inner")
+
+    def _inputs(self, items: Sequence[StreamName | Derived]) -> list[_Input]:
+        inputs: list[_Input] = []
+        for item in items:
+            below = self._below(item)
+            if len(below) > 1 or isinstance(below[0].source, Join):
+                got = "a UNION ALL" if len(below) > 1 else "a join"
+                raise self.source.error(
+                    item.span,
+                    f"what is joined must be a stream, or a selection from one; got {got}; write one query of it, and push its rows into a "
+                    "stream of their own",
+                )
+            (branch,) = below
+            stream = branch.source.leaves[0]
+            leaf = self._leaf(stream, [one.leaf for one in inputs])
+            renamed: dict[tuple[str, str], Expr] = {
+                (stream, field.name): Column(types.logical(field.type), leaf, field.name)
+                for field in self.setting.schemas[stream]
+            }
+            inputs.append(
+                _Input(
+                    item.alias,
+                    stream,
+                    leaf,
+                    None if branch.predicate is None else substituted(branch.predicate, renamed),
+                    {name: substituted(expr, renamed) for name, expr in branch.columns},
+                    self._window(item, stream, branch.window),
+                )
+            )
+        return inputs
+
+    def _leaf(self, stream: str, taken: Sequence[str]) -> str:
+        """A stream's own name, or another where the join has it already."""
+        leaf, number = stream, 1
+        while leaf in taken or self.leaves.get(leaf, stream) != stream:
+            number += 1
+            leaf = f"{stream}#{number}"
+        self.leaves[leaf] = stream
+        return leaf
+
+    def _window(self, item: StreamName | Derived, stream: str, said: WindowCall | None) -> Window:
+        """The window that the text gives, or windows=, or else the stream's own."""
+        own = self.setting.own
+        name = item.alias if item.alias in own else stream if stream in own else None
+        if name is not None:
+            self.used.add(name)
+            if said is not None:
+                raise self.source.error(
+                    said.span,
+                    f"a window must be given once; got {said.function} and windows={{{name!r}: ...}}; leave one out",
+                )
+            return own[name]
+        default = self.setting.windows[stream]
+        if said is None:
+            return default
+        if said.function == "last_rows":
+            assert isinstance(said.size, int)
+            return Rows(said.size)
+        if said.function == "unbounded":
+            return Unbounded()
+        assert said.size is not None
+        if not isinstance(default, Range):
+            raise self.source.error(
+                said.span,
+                f"last_range must be of a stream whose own window is a Range, which says where its times are; got {stream!r} with "
+                f"{default}; give the query windows={{{item.alias!r}: Range(..., time=...)}}",
+            )
+        return replace(default, duration=said.size)
+
+    def check_windows(self) -> None:
+        for name in self.setting.own:
+            if name not in self.used:
+                raise OptionError(
+                    f"windows= must name streams that the query joins, as FROM names them; got {name!r}; leave it out, or correct the name"
+                )
+
+    # ---- UNION ALL ----------------------------------------------------------------------------------------------
+
+    def _united(self, parts: list[list[_Branch]], query: UnionAll) -> list[_Branch]:
+        """The branches of all parts, with the first one's names and columns of common types."""
+        first = parts[0][0].columns
+        for part, written in zip(parts, query.parts, strict=True):
+            if len(part[0].columns) != len(first):
+                raise self.source.error(
+                    _span(written),
+                    f"the parts of a UNION ALL must have as many columns as each other; got {len(first)} and "
+                    f"{len(part[0].columns)}; add NULL AS name where one is missing",
+                )
+        branches = [branch for part in parts for branch in part]
+        unified = [
+            self._unified([branch.columns[at][1] for branch in branches], name, query)
+            for at, (name, _) in enumerate(first)
+        ]
+        names = [name for name, _ in first]
+        return [
+            replace(branch, columns=tuple(zip(names, (exprs[at] for exprs in unified), strict=True)))
+            for at, branch in enumerate(branches)
+        ]
+
+    def _unified(self, exprs: list[Expr], name: str, query: UnionAll) -> list[Expr]:
+        if len({self._type(expr) for expr in exprs}) == 1:
+            return exprs
+        both: pa.DataType | None = exprs[0].type
+        for expr in exprs[1:]:
+            found = types.common(both, expr.type)
+            if found is None:
+                raise self.source.error(
+                    _span(query.parts[-1]),
+                    f"the parts of a UNION ALL must have columns of types that go together; got {types.name(both)} and "
+                    f"{types.name(expr.type)} for {name!r}; CAST one",
+                )
+            both = found
+        return [
+            Literal(both, None) if expr == Literal(pa.null(), None) else Call(both, "coalesce", (expr,))
+            for expr in exprs
+        ]
+
+
+def _parts(predicate: Expr | None) -> list[Expr]:
+    return [] if predicate is None else [predicate]
+
+
+def _span(query: Query) -> Span:
+    return query.span if isinstance(query, Select) else _span(query.parts[0])
+
+
+def _present(leaf: str) -> Expr:
+    return Column(types.BOOL, leaf, PRESENT)
+
+
+def _may_miss(how: How, k: int) -> bool:
+    """Whether results may have no row of input k."""
+    return how.pairs and any(j != k for j in how.unmatched)
+
+
+def _if_present(leaf: str, expr: Expr) -> Expr:
+    """A column of a row that may not be there: then it is NULL, whatever is computed of NULLs."""
+    if isinstance(expr, Column):
+        return expr
+    return Call(expr.type, "case", (_present(leaf), expr, Literal(expr.type, None)))
+
+
+def _absent_or(one: _Input) -> Expr:
+    """What an input lets pass, if its row is there."""
+    assert one.predicate is not None
+    return Call(types.BOOL, "or", (Call(types.BOOL, "not", (_present(one.leaf),)), one.predicate))

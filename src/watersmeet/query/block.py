@@ -1,0 +1,145 @@
+"""Blocks: operators with one interface, each programmed by an instruction.
+
+A block gives the delta of a push, once; what it reads from it asks the *turn* for, which asks each block once, however many read it. A
+block's state is what it remembers between pushes: ``mark`` says how it stands, ``back_to`` takes back what came since. Joins
+keep theirs in the streams that they share, which are taken back as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.join.engine import JoinEngine
+from watersmeet.join.matches import Matches
+from watersmeet.join.outcome import Outcome
+from watersmeet.join.outer import join_type
+from watersmeet.query.delta import Delta, Part
+from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
+from watersmeet.sql.condition import BoundCondition
+from watersmeet.sql.select import BoundSelect
+from watersmeet.streams.clock import TimeAxis
+from watersmeet.streams.payload import Chunks
+
+
+class Turn(Protocol):
+    """A push, or the end of the streams, as blocks see it."""
+
+    def schema(self, stream: str) -> pa.Schema:
+        """A stream's schema by now."""
+
+    def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
+        """A stream's rows, and the arrival number of the first; None: none have come."""
+
+    def joined(self, engine: JoinEngine) -> Outcome:
+        """What a join has found."""
+
+    def of(self, block: Block) -> Delta:
+        """What a block gives, which is asked once."""
+
+
+class Block:
+    """An operator of a plan. ``rows``: how many it has given."""
+
+    def __init__(self, instruction: Instruction, inputs: Sequence[Block]) -> None:
+        self.instruction, self.inputs, self.rows = instruction, tuple(inputs), 0
+
+    def give(self, turn: Turn) -> Delta:
+        """The delta of a push."""
+        raise NotImplementedError
+
+    def mark(self) -> Any:
+        """How the block stands."""
+        return self.rows
+
+    def back_to(self, mark: Any) -> None:
+        """As it was at the mark. May be repeated."""
+        self.rows = mark
+
+
+class ScanBlock(Block):
+    """A stream's rows as they come."""
+
+    def __init__(self, instruction: Scan) -> None:
+        super().__init__(instruction, ())
+        self.stream = instruction.stream
+
+    def give(self, turn: Turn) -> Delta:
+        found = turn.arrived(self.stream)
+        if found is None:
+            matches, chunks = Matches(streams=1), Chunks([], [])
+        else:
+            batch, first = found
+            matches = Matches([(np.arange(first, first + batch.num_rows),)], streams=1)
+            chunks = Chunks([batch], [first])
+        return Delta((Part((self.stream,), (turn.schema(self.stream),), matches, [chunks]),))
+
+
+class JoinBlock(Block):
+    """A join, on streams that others may read too."""
+
+    def __init__(self, instruction: Join, schemas: Sequence[pa.Schema]) -> None:
+        super().__init__(instruction, ())
+        self.streams, self.leaves = instruction.streams, instruction.leaves
+        self._columns = [schema.names for schema in schemas]
+        self.condition = BoundCondition(str(instruction.condition), instruction.condition, list(self.leaves))
+        self.axis = None
+        if any(window.timed for window in instruction.windows):
+            self.axis = TimeAxis(self.leaves, instruction.windows, schemas)
+        how = join_type(instruction.how)
+        self.engine = JoinEngine(self.leaves, instruction.windows, how, "auto", "pairs", 1, None)
+
+    def begin(self) -> None:
+        """The engine has its streams: rows from now on are joined."""
+        self.engine.open([None] * len(self.leaves), self.axis)
+        self.engine.bind(self.condition, self._columns)
+
+    def give(self, turn: Turn) -> Delta:
+        outcome = turn.joined(self.engine)
+        schemas = tuple(turn.schema(stream) for stream in self.streams)
+        late = {self.leaves[k]: batch for k, batch in outcome.late.items()}
+        return Delta((Part(self.leaves, schemas, outcome.matches, outcome.chunks),), late)
+
+
+class FilterBlock(Block):
+    """The rows for which a predicate is true."""
+
+    def __init__(self, instruction: Filter, below: Block) -> None:
+        super().__init__(instruction, (below,))
+        self.predicate = instruction.predicate
+
+    def give(self, turn: Turn) -> Delta:
+        delta = turn.of(self.inputs[0])
+        return replace(delta, parts=tuple(part.where(self.predicate) for part in delta.parts))
+
+
+class ProjectBlock(Block):
+    """Named columns. They are computed when somebody wants the rows."""
+
+    def __init__(self, instruction: Project, below: Block, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(instruction, (below,))
+        self.select = BoundSelect(list(zip(instruction.names, instruction.exprs, strict=True)), schemas)
+
+    def give(self, turn: Turn) -> Delta:
+        delta = turn.of(self.inputs[0])
+        return replace(delta, parts=tuple(replace(part, select=self.select) for part in delta.parts))
+
+
+class UnionBlock(Block):
+    """All rows of its inputs."""
+
+    def __init__(self, instruction: Union, inputs: Sequence[Block]) -> None:
+        super().__init__(instruction, inputs)
+
+    def give(self, turn: Turn) -> Delta:
+        late: dict[str, pa.RecordBatch] = {}
+        parts: list[Part] = []
+        for delta in map(turn.of, self.inputs):
+            parts += delta.parts
+            for stream, batch in delta.late.items():
+                late[stream] = batch if stream not in late else pa.concat_batches([late[stream], batch])
+        return Delta(tuple(parts), late)

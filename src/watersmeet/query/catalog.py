@@ -1,0 +1,148 @@
+"""The queries of a processor as values: what was asked, what it means by now, and whether it runs, waits or has been stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from watersmeet.errors import ConditionError, OptionError
+from watersmeet.query.bind import Bound, Setting, bind_query
+from watersmeet.query.block import Block
+from watersmeet.query.graph import joins_of
+from watersmeet.query.instruction import Join
+from watersmeet.query.parse import parse_query
+from watersmeet.query.statement import Derived, Query, Select, StreamName
+from watersmeet.sql.syntax import Source
+from watersmeet.streams.clock import TimeAxis
+from watersmeet.streams.schema import is_open
+from watersmeet.streams.window import Window
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The text of a query and its own windows, read."""
+
+    sql: str
+    windows: Mapping[str, Window]
+    source: Source
+    tree: Query
+
+    @property
+    def streams(self) -> set[str]:
+        """The streams that it names."""
+        return set(_streams(self.tree))
+
+
+def read_query(sql: str, windows: Mapping[str, Window] | None, streams: list[str]) -> Asked:
+    """A query's text, its syntax and the names of its streams checked."""
+    if not isinstance(sql, str):
+        raise OptionError(f"a query must be SQL text; got {sql!r}")
+    own = dict(windows or {}) if isinstance(windows, Mapping | None) else None
+    if own is None or not all(isinstance(window, Window) for window in own.values()):
+        raise OptionError(
+            f"windows= must be a dict from a name in FROM to a window, such as {{'t': Rows(100)}}; got {windows!r}"
+        )
+    return Asked(sql, own, *parse_query(sql, streams))
+
+
+def _streams(query: Query) -> Iterator[str]:
+    if not isinstance(query, Select):
+        for part in query.parts:
+            yield from _streams(part)
+        return
+    for item in query.inputs:
+        if isinstance(item, StreamName):
+            yield item.name
+        else:
+            yield from _streams(item.query)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A query of a processor, as it stands between two pushes."""
+
+    number: int  # no two have the same, also of queries that are gone
+    name: str
+    asked: Asked
+    bound: Bound | None = None
+    starts: Mapping[Join, int] = field(default_factory=dict)  # after how many pushes each join has begun
+    root: Block | None = None
+    waits: str | None = None  # for what, until it can be bound
+    stopped: str | None = None  # why
+
+    @property
+    def runs(self) -> bool:
+        return self.bound is not None
+
+    def because(self, reason: str) -> Entry:
+        """The same, stopped."""
+        return replace(self, bound=None, starts={}, root=None, waits=None, stopped=reason)
+
+
+def bound_entry(
+    entry: Entry,
+    schemas: Mapping[str, pa.Schema],
+    windows: Mapping[str, Window],
+    now: int,
+    kept: Mapping[Join, int],
+) -> Entry:
+    """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused.
+
+    ``kept``: joins that it had before, which go on. Others begin now.
+    """
+    asked = entry.asked
+    unknown = sorted(asked.streams - schemas.keys())
+    if unknown:
+        return replace(entry, waits=f"the schema of stream {unknown[0]!r}")
+    try:
+        bound = bind_query(asked.source, asked.tree, Setting(schemas, windows, asked.windows))
+    except ConditionError:
+        open_columns = [
+            f"{stream}.{name}" for stream in sorted(asked.streams) for name in _open(schemas[stream])
+        ]
+        if not open_columns:
+            raise
+        return replace(entry, bound=None, waits=f"the type of column {open_columns[0]}")
+    for column in _compared_columns(asked, bound, schemas):
+        return replace(entry, bound=None, waits=f"the type of column {column}")
+    for join in joins_of(bound.plan):
+        if any(window.timed for window in join.windows):  # refuses windows that do not fit the time columns
+            TimeAxis(join.leaves, join.windows, [schemas[stream] for stream in join.streams])
+    starts = {join: kept.get(join, now) for join in joins_of(bound.plan)}
+    return replace(entry, bound=bound, starts=starts, waits=None)
+
+
+def _open(schema: pa.Schema) -> list[str]:
+    return [field.name for field in schema if is_open(field.type)]
+
+
+def _compared_columns(asked: Asked, bound: Bound, schemas: Mapping[str, pa.Schema]) -> Iterator[str]:
+    """The columns without a type by which a join may compare rows: stored rows would have to be coded anew when they get one."""
+    joins = list(joins_of(bound.plan))
+    if not joins:
+        return
+    times = {
+        (stream, window.time)
+        for join in joins
+        for stream, window in zip(join.streams, join.windows, strict=True)
+    }
+    names = _compared_names(asked.tree, outermost=True)
+    for stream in sorted(asked.streams):
+        for name in _open(schemas[stream]):
+            if name.lower() in names or (stream, name) in times:
+                yield f"{stream}.{name}"
+
+
+def _compared_names(query: Query, outermost: bool) -> set[str]:
+    """Names in all conditions, and in what queries inside of it select: conditions may be about that."""
+    if not isinstance(query, Select):
+        return set().union(*(_compared_names(part, outermost) for part in query.parts))
+    nodes = [joined.on for joined in query.joined if joined.on is not None]
+    nodes += [query.where] if query.where is not None else []
+    nodes += [] if outermost else query.items
+    inner = [
+        _compared_names(item.query, outermost=False) for item in query.inputs if isinstance(item, Derived)
+    ]
+    return set().union(*(node.names() for node in nodes), *inner)

@@ -1,0 +1,132 @@
+"""What a push adds to a relation: rows of streams by arrival number, and the chunks they lie in. Columns are gathered when asked for.
+
+A delta has a part for each branch of a UNION ALL, all with the same columns. Filters leave numbers out, projections say what is
+computed of the rows in the end: nothing is copied until somebody wants rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.join.matches import NOBODY, Matches
+from watersmeet.query.instruction import PRESENT
+from watersmeet.sql.evaluate import evaluate
+from watersmeet.sql.select import BoundSelect
+from watersmeet.sql.tree import Expr, columns_of
+from watersmeet.streams.payload import Chunks
+
+_NO_ROWS = Chunks([], [])
+Late = Mapping[str, pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of some leaves, side by side."""
+
+    leaves: tuple[str, ...]
+    schemas: tuple[pa.Schema, ...]
+    matches: Matches
+    chunks: Sequence[Chunks | None]
+    select: BoundSelect | None = None  # what is computed of the rows; None: nothing yet
+
+    def where(self, predicate: Expr) -> Part:
+        """The rows for which the predicate is true."""
+        numbers = self.matches.columns()
+        if not numbers[0].size:
+            return self
+        wanted: dict[str, list[str]] = {}
+        for column in columns_of(predicate):
+            wanted.setdefault(column.stream, []).append(column.name)
+        passed = evaluate(predicate, self._columns(wanted, self.chunks, numbers), numbers[0].size)
+        mask = passed.fill_null(False).to_numpy(zero_copy_only=False)
+        if mask.all():
+            return self
+        kept = Matches([tuple(column[mask] for column in numbers)], streams=len(numbers))
+        return replace(self, matches=kept)
+
+    def rows(self, chunks: Sequence[Chunks | None], numbers: Sequence[np.ndarray]) -> pa.RecordBatch:
+        """The selected columns of the rows with these numbers."""
+        assert self.select is not None
+        return self.select.evaluate(self._columns(self.select.columns, chunks, numbers), numbers[0].size)
+
+    def _columns(
+        self,
+        wanted: Mapping[str, Sequence[str]],
+        chunks: Sequence[Chunks | None],
+        numbers: Sequence[np.ndarray],
+    ) -> dict[tuple[str, str], pa.Array]:
+        found: dict[tuple[str, str], pa.Array] = {}
+        for leaf, schema, stored, mine in zip(self.leaves, self.schemas, chunks, numbers, strict=True):
+            names = wanted.get(leaf, ())
+            if PRESENT in names:
+                found[leaf, PRESENT] = pa.array(mine != NOBODY)
+                names = [name for name in names if name != PRESENT]
+            if names:
+                batch = _taken(stored or _NO_ROWS, mine, names, schema)
+                found |= {(leaf, name): batch.column(at) for at, name in enumerate(names)}
+        return found
+
+
+def _taken(stored: Chunks, numbers: np.ndarray, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    """Columns of the rows with these numbers. All rows of one chunk are the chunk: nothing is copied."""
+    if len(stored.batches) == 1 and stored.batches[0].num_rows == numbers.size and numbers.size:
+        first = stored.firsts[0]
+        if numbers[0] == first and np.array_equal(numbers, np.arange(first, first + numbers.size)):
+            return stored.batches[0].select(list(names))
+    return stored.take(numbers, names, schema)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The rows that a push adds, and those of its streams that were late."""
+
+    parts: tuple[Part, ...]
+    late: Late = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return sum(part.matches.count for part in self.parts)
+
+    def batch(self) -> pa.RecordBatch:
+        """The rows, gathered."""
+        return pa.concat_batches([part.rows(part.chunks, part.matches.columns()) for part in self.parts])
+
+
+class Answer:
+    """What a ``Result`` asks for the rows of a delta. ``streams``: the leaves of all parts, by their names in the text."""
+
+    mode = "pairs"
+
+    def __init__(self, delta: Delta, streams: Sequence[str]) -> None:
+        self.streams, self._parts = tuple(streams), delta.parts
+
+    def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
+        """The rows with these arrival numbers. A row of one part has numbers in that part's columns only."""
+        if len(self._parts) == 1:
+            return self._parts[0].rows(chunks, arrivals)
+        batches, at = [], 0
+        for part in self._parts:
+            end = at + len(part.leaves)
+            mine = np.logical_or.reduce([column != NOBODY for column in arrivals[at:end]])
+            batches.append(part.rows(chunks[at:end], [column[mine] for column in arrivals[at:end]]))
+            at = end
+        return pa.concat_batches(batches)
+
+
+def side_by_side(delta: Delta) -> tuple[Matches, list[Chunks | None]]:
+    """The numbers and chunks of all parts, each part's in columns of its own."""
+    if len(delta.parts) == 1:
+        return delta.parts[0].matches, list(delta.parts[0].chunks)
+    width = sum(len(part.leaves) for part in delta.parts)
+    matches, chunks = Matches(streams=width), list[Chunks | None]()
+    for part in delta.parts:
+        numbers, before = part.matches.columns(), len(chunks)
+        nobody = np.full(numbers[0].size, NOBODY, np.int64)
+        after = width - before - len(numbers)
+        matches.pairs.append((*[nobody] * before, *numbers, *[nobody] * after))
+        chunks += part.chunks
+    return matches, chunks

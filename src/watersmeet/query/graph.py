@@ -1,0 +1,157 @@
+"""The blocks of all queries: made from instructions, each once. Equal instructions are one block, whoever has asked for it.
+
+A join remembers rows, so joins are the same only if they have also begun at the same moment: ``starts`` says when, for each join of a plan.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.join.engine import JoinEngine
+from watersmeet.join.outcome import Outcome
+from watersmeet.query.block import Block, FilterBlock, JoinBlock, ProjectBlock, ScanBlock, UnionBlock
+from watersmeet.query.delta import Delta
+from watersmeet.query.feed import Batches, Feed
+from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
+
+Starts = Mapping[Join, int]
+Key = tuple[Any, ...]
+
+
+def joins_of(plan: Instruction) -> Iterator[Join]:
+    """The joins of a plan."""
+    if isinstance(plan, Join):
+        yield plan
+    for below in plan.inputs:
+        yield from joins_of(below)
+
+
+def blocks_of(block: Block) -> Iterator[Block]:
+    """A block and all that it reads from."""
+    yield block
+    for below in block.inputs:
+        yield from blocks_of(below)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What another set of plans has made of the blocks: enough to go back, or to let go of what is not needed any more."""
+
+    before: Mapping[Key, Block]
+    after: Mapping[Key, Block]
+
+
+class Graph:
+    """Blocks by what they do."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.blocks: Mapping[Key, Block] = {}
+
+    def become(self, plans: Sequence[tuple[Instruction, Starts]], changes: list[Change]) -> list[Block]:
+        """The blocks of these plans, and no others; those that are there stay.
+
+        The change is noted in ``changes`` before it takes place: ``undo`` makes it not have been, until ``settle``.
+        """
+        made: dict[Key, Block] = {}
+        try:
+            roots = [self._block(plan, starts, made) for plan, starts in plans]
+            changes.append(Change(self.blocks, made))
+        except BaseException:
+            self._let_go(made, self.blocks)
+            raise
+        self.blocks = made
+        return roots
+
+    def settle(self, change: Change) -> None:
+        """Nobody will go back: joins that are not needed any more let go of their rows. May be repeated."""
+        self._let_go(change.before, change.after)
+
+    def undo(self, change: Change) -> None:
+        """The blocks that were there before. May be repeated."""
+        self._let_go(change.after, change.before)
+        self.blocks = change.before
+
+    def _let_go(self, some: Mapping[Key, Block], others: Mapping[Key, Block]) -> None:
+        for key, block in some.items():
+            if isinstance(block, JoinBlock) and key not in others:
+                self.feed.detach(block)
+
+    def _block(self, plan: Instruction, starts: Starts, made: dict[Key, Block]) -> Block:
+        # Numbers that are equal need not be written alike (0.0 and -0.0): the text tells them apart.
+        key = (plan, repr(plan), *(starts[join] for join in joins_of(plan)))
+        if key not in made:
+            block = self.blocks.get(key)
+            if block is None:
+                block = self._new(plan, [self._block(below, starts, made) for below in plan.inputs])
+                made[key] = block
+                if isinstance(block, JoinBlock):
+                    self.feed.attach(block)
+            else:
+                for below in plan.inputs:
+                    self._block(below, starts, made)
+                made[key] = block
+        return made[key]
+
+    def _new(self, plan: Instruction, inputs: list[Block]) -> Block:
+        schemas = self.feed.known.schemas
+        match plan:
+            case Scan():
+                return ScanBlock(plan)
+            case Join():
+                return JoinBlock(plan, [schemas[stream] for stream in plan.streams])
+            case Filter():
+                return FilterBlock(plan, inputs[0])
+            case Project():
+                return ProjectBlock(plan, inputs[0], _by_leaf(plan, schemas))
+            case Union():
+                return UnionBlock(plan, inputs)
+
+    def mark(self) -> Any:
+        """How all blocks stand."""
+        return [(block, block.mark()) for block in self.blocks.values()]
+
+    @staticmethod
+    def back_to(mark: Any) -> None:
+        """As they were at the mark. May be repeated."""
+        for block, standing in mark:
+            block.back_to(standing)
+
+
+def _by_leaf(plan: Instruction, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:
+    """The schema of each leaf of a plan without UNION."""
+    if isinstance(plan, Join):
+        return {leaf: schemas[stream] for leaf, stream in zip(plan.leaves, plan.streams, strict=True)}
+    if isinstance(plan, Scan):
+        return {plan.stream: schemas[plan.stream]}
+    return _by_leaf(plan.inputs[0], schemas)
+
+
+@dataclass(frozen=True)
+class GraphTurn:
+    """One push, or the end, on its way through the blocks."""
+
+    schemas: Mapping[str, pa.Schema]
+    batches: Batches
+    firsts: Mapping[str, int]  # arrival number of each batch's first row
+    outcomes: Mapping[JoinEngine, Outcome]
+    _given: dict[Block, Delta] = field(default_factory=dict)
+
+    def schema(self, stream: str) -> pa.Schema:
+        return self.schemas[stream]
+
+    def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
+        batch = self.batches.get(stream)
+        return None if batch is None else (batch, self.firsts[stream])
+
+    def joined(self, engine: JoinEngine) -> Outcome:
+        return self.outcomes[engine]
+
+    def of(self, block: Block) -> Delta:
+        if block not in self._given:
+            delta = block.give(self)
+            block.rows += delta.count
+            self._given[block] = delta
+        return self._given[block]

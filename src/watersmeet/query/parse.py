@@ -1,0 +1,365 @@
+"""The text of a query to its untyped tree. Expressions are read by ``sql/parse.py``; beside that only this module knows sqlglot.
+
+Nothing that was written is passed over: a clause, or a part of one, that is not read is refused by its name, with the place underlined.
+What is not supported *yet* stands in one place: ``_CLAUSES``, ``_EXPRESSIONS`` and ``_FUNCTIONS``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from watersmeet.errors import ConditionError
+from watersmeet.query.statement import (
+    Command,
+    Derived,
+    Joined,
+    Query,
+    Select,
+    StreamName,
+    UnionAll,
+    WindowCall,
+)
+from watersmeet.sql.names import resolve, unknown
+from watersmeet.sql.parse import PREFIX, Dialect, Translator, span_of, syntax_error, token_error, words_of
+from watersmeet.sql.syntax import Source, Span, Syntax
+from watersmeet.sql.words import Word
+
+WINDOWS = {"last_rows": "last_rows(s, 100)", "last_range": "last_range(s, INTERVAL 1 MINUTE)", "unbounded": "unbounded(s)"}  # fmt: skip
+
+_HAND_ON = "take the query's rows and do it behind them"
+# What a SELECT or UNION may have beside what is read: the words it is written with, and what to write instead.
+_CLAUSES: dict[str, tuple[str, str]] = {
+    "distinct": ("DISTINCT", f"leave it out, and {_HAND_ON}"),
+    "group": ("GROUP BY", f"select the columns, and {_HAND_ON}"),
+    "having": ("HAVING", f"select the columns, and {_HAND_ON}"),
+    "order": ("ORDER BY", f"leave it out, and {_HAND_ON}"),
+    "sort": ("SORT BY", f"leave it out, and {_HAND_ON}"),
+    "limit": ("LIMIT", f"leave it out, and {_HAND_ON}"),
+    "offset": ("OFFSET", f"leave it out, and {_HAND_ON}"),
+    "qualify": ("QUALIFY", f"leave it out, and {_HAND_ON}"),
+    "windows": ("WINDOW", f"leave it out, and {_HAND_ON}"),
+    "sample": ("TABLESAMPLE", "write a condition in WHERE"),
+    "laterals": ("LATERAL VIEW", "push the rows that it would make"),
+    "pivots": ("PIVOT", f"leave it out, and {_HAND_ON}"),
+}
+_EXPRESSIONS: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Window: ("a window function", f"select the columns, and {_HAND_ON}"),
+    exp.AggFunc: ("an aggregate", f"select the columns, and {_HAND_ON}"),
+    exp.Exists: ("EXISTS", "write LEFT SEMI JOIN, or LEFT ANTI JOIN for NOT EXISTS"),
+    exp.Query: ("a subquery in an expression", "join it in FROM; for IN write LEFT SEMI JOIN"),
+}
+_FUNCTIONS: dict[str, tuple[str, str]] = {
+    name: (f"{name}()", f"select the time column, and {_HAND_ON}") for name in ("window", "session_window")
+}
+
+_SELECT_READ = {"expressions", "from_", "joins", "where", "with_"}
+_UNION_READ = {"this", "expression", "with_", "distinct"}  # distinct: False for UNION ALL
+_JOINS = {
+    ("", ""): "inner",
+    ("", "INNER"): "inner",
+    ("", "CROSS"): "inner",
+    ("LEFT", ""): "left",
+    ("RIGHT", ""): "right",
+    ("FULL", ""): "full",
+    ("", "SEMI"): "left_semi",
+    ("LEFT", "SEMI"): "left_semi",
+    ("RIGHT", "SEMI"): "right_semi",
+    ("", "ANTI"): "left_anti",
+    ("LEFT", "ANTI"): "left_anti",
+    ("RIGHT", "ANTI"): "right_anti",
+}
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A query that WITH has named, and the names that it may use: a name means what it meant where it was written."""
+
+    query: exp.Expr
+    withs: Mapping[str, _Named]
+
+
+Withs = Mapping[str, _Named]
+
+
+def parse_query(text: str, streams: list[str]) -> tuple[Source, Query]:
+    """The tree of one query over streams of these names."""
+    source = Source(text, "query")
+    if not text.strip():
+        raise source.error((0, 1), "a query must be SQL text; got an empty text; write SELECT ... FROM ...")
+    statement = _statement(source)
+    with source.of_any_depth():
+        return source, _Reader(source, streams).query(statement, {})
+
+
+def parse_commands(text: str) -> list[Command]:
+    """The statements of a text, one after the other, with ``;`` between them."""
+    source = Source(text, "statement")
+    try:
+        words = words_of(text).after(0)
+    except TokenError:
+        raise token_error(source) from None
+    found: list[Command] = []
+    start = 0
+    for at in [*(at for at, word in enumerate(words) if word.text == ";"), len(words)]:
+        if at > start:
+            found.append(_command(source, words[start:at]))
+        start = at + 1
+    if not found:
+        raise source.error((0, 1), f"a statement must be {_STATEMENTS}; got an empty text; write one")
+    return found
+
+
+_STATEMENTS = "CREATE QUERY name AS SELECT ..., ALTER QUERY name AS SELECT ... or DROP QUERY name"
+
+
+def _command(source: Source, words: list[Word]) -> Command:
+    upper = [word.text.upper() for word in words]
+    verb = upper[0]
+    if verb in ("CREATE", "ALTER", "DROP") and upper[1:2] == ["QUERY"] and len(words) > 2:
+        name = words[2].text.strip("`")
+        if verb == "DROP" and len(words) == 3:
+            return Command("drop", name, "")
+        if verb != "DROP" and upper[3:4] == ["AS"] and len(words) > 4:
+            return Command(verb.lower(), name, source.text[words[4].start : words[-1].end])
+    span = (words[0].start, words[min(len(words), 4) - 1].end)
+    raise source.error(span, f"a statement must be {_STATEMENTS}; got {source.part(span)}; write it so")
+
+
+def _statement(source: Source) -> exp.Expr:
+    try:
+        with source.of_any_depth():
+            # As many characters in front as the translator of expressions counts.
+            found = sqlglot.parse(" " * len(PREFIX) + source.text, read=Dialect)
+    except ParseError as error:
+        raise syntax_error(source, error) from None
+    except TokenError:
+        raise token_error(source) from None
+    except ConditionError:
+        raise
+    except Exception as error:  # the parser's own slips
+        raise source.error(
+            (0, len(source.text)), f"a query must be valid SQL; got what cannot be read ({error}); correct it"
+        ) from None
+    while len(found) > 1 and (found[-1] is None or isinstance(found[-1], exp.Semicolon)):
+        found.pop()
+    statement = found[0]
+    if len(found) > 1 or statement is None or not isinstance(statement, exp.Query):
+        raise source.error(
+            (0, len(source.text)),
+            "a query must be one SELECT; got another statement, or several; statements are for execute()",
+        )
+    return statement
+
+
+class _Reader:
+    """Turns sqlglot's queries into ours."""
+
+    def __init__(self, source: Source, streams: list[str]) -> None:
+        self.source, self.streams = source, streams
+        self.translator = Translator(source)
+        self.words = words_of(source.text).after(0)
+
+    def query(self, node: exp.Expr, withs: Withs) -> Query:
+        """A SELECT, several with UNION ALL between them, or either in brackets."""
+        if isinstance(node, exp.Subquery):
+            self._check_parts(node, {"this", "with_"}, "brackets")
+            return self.query(node.this, self._with(node, withs))
+        if isinstance(node, exp.Union):
+            self._check_parts(node, _UNION_READ, "UNION ALL")
+            if node.args.get("distinct"):
+                raise self._refusal(
+                    "UNION", "write UNION ALL", self._word("UNION", span_of(node.expression)[0])
+                )
+            withs = self._with(node, withs)
+            left, right = (self.query(part, withs) for part in (node.this, node.expression))
+            return UnionAll((*(left.parts if isinstance(left, UnionAll) else (left,)), right))
+        if not isinstance(node, exp.Select):
+            name = node.key.upper()
+            raise self._refusal(
+                name, "write SELECT ... FROM ..., with UNION ALL", self._word(name, sys.maxsize)
+            )
+        return self._select(node, withs)
+
+    def _select(self, node: exp.Select, withs: Withs) -> Select:
+        self._check_parts(node, _SELECT_READ, "SELECT")
+        withs = self._with(node, withs)
+        span = span_of(node)
+        source = node.args.get("from_")
+        if source is None:
+            raise self.source.error(span, "a query must have FROM; got none; name a stream in FROM")
+        first = self._item(source.this, withs)
+        joined = tuple(self._joined(join, withs) for join in node.args.get("joins") or ())
+        aliases: set[str] = set()
+        for item in (first, *(join.item for join in joined)):
+            if item.alias.lower() in aliases:
+                raise self.source.error(
+                    item.span,
+                    f"a name in FROM must stand for one input; got {item.alias!r} twice; write {item.alias} AS another_name",
+                )
+            aliases.add(item.alias.lower())
+        where = node.args.get("where")
+        return Select(
+            tuple(self._expression(item, item=True) for item in node.expressions),
+            first,
+            joined,
+            None if where is None else self._expression(where.this),
+            span,
+        )
+
+    def _with(self, node: exp.Expr, withs: Withs) -> Withs:
+        """The queries that WITH names from here on."""
+        given = node.args.get("with_")
+        if given is None:
+            return withs
+        if given.args.get("recursive"):
+            raise self._refusal("WITH RECURSIVE", "write WITH", self._word("RECURSIVE", sys.maxsize))
+        found = dict(withs)
+        for query in given.expressions:
+            self._check_parts(query, {"this", "alias"}, "WITH")
+            self._check_parts(query.args["alias"], {"this"}, "a name in WITH")
+            found[query.alias] = _Named(query.this, dict(found))
+        return found
+
+    # ---- FROM ---------------------------------------------------------------------------------------------------
+
+    def _item(self, node: exp.Expr, withs: Withs) -> StreamName | Derived:
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+            self._check_parts(node, {"this", "alias"}, "a subquery in FROM")
+            self._check_alias(node)
+            return Derived(self.query(node.this, withs), node.alias or "", span_of(node))
+        if not isinstance(node, exp.Table):
+            got = "a join in brackets" if isinstance(node, exp.Subquery) else node.key.upper()
+            raise self._refusal(
+                got, "write FROM a JOIN b ON ... JOIN c ON ..., without brackets", span_of(node)
+            )
+        self._check_alias(node)
+        if isinstance(node.this, exp.Func):
+            self._check_parts(node, {"this", "alias"}, "a window in FROM")
+            return self._windowed(node)
+        self._check_parts(node, {"this", "alias"}, "a stream in FROM")
+        name, span = node.name, span_of(node)
+        found = resolve(name, list(withs))
+        if found is not None:
+            named = withs[found]
+            return Derived(self.query(named.query, named.withs), node.alias or name, span)
+        return StreamName(self._stream(name, span), node.alias or name, None, span)
+
+    def _check_alias(self, node: exp.Expr) -> None:
+        alias = node.args.get("alias")
+        if alias is not None:
+            self._check_parts(alias, {"this"}, "a name in FROM")
+
+    def _stream(self, name: str, span: Span) -> str:
+        found = resolve(name, self.streams)
+        if found is None:
+            raise self.source.error(span, unknown("stream", name, self.streams))
+        return found
+
+    def _windowed(self, node: exp.Table) -> StreamName:
+        call, span = node.this, span_of(node.this)
+        function = (call.this if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
+        if function not in WINDOWS:
+            raise self.source.error(
+                span,
+                f"a function in FROM must be one of {', '.join(WINDOWS)}; got {function}; use one of them",
+            )
+        arguments = call.expressions
+        stream, *rest = arguments or [None]
+        if not isinstance(stream, exp.Column) or stream.table or len(rest) != (function != "unbounded"):
+            raise self.source.error(
+                span,
+                f"{function} must be written {WINDOWS[function]}, with a stream; got {self.source.part(span)}; write it so",
+            )
+        if resolve(stream.name, self.streams) is None:
+            raise self.source.error(
+                span_of(stream),
+                f"{function} must be of a stream: {unknown('stream', stream.name, self.streams)}",
+            )
+        size = self._size(function, rest[0], span) if rest else None
+        name = self._stream(stream.name, span_of(stream))
+        return StreamName(name, node.alias or stream.name, WindowCall(function, size, span), span)
+
+    def _size(self, function: str, node: exp.Expr, span: Span) -> int | float | timedelta:
+        """How many rows, or how much time."""
+        read = self.translator.expression(node)
+        if function == "last_range" and read.op == "interval" and not read.value[0]:
+            return timedelta(microseconds=read.value[1])
+        value = read.value[0] if read.op == "literal" else None
+        if isinstance(value, int) and not isinstance(value, bool) and (function == "last_range" or value > 0):
+            return value
+        if function == "last_range" and isinstance(value, float | Decimal):
+            return float(value)
+        raise self.source.error(
+            span,
+            f"{function} must have {'a number of rows' if function == 'last_rows' else 'an INTERVAL of days or less'}, as in "
+            f"{WINDOWS[function]}; got {self.source.part(span)}; write it so",
+        )
+
+    def _joined(self, node: exp.Join, withs: Withs) -> Joined:
+        self._check_parts(node, {"this", "side", "kind", "on"}, "JOIN")
+        side, kind = (str(node.args.get(part) or "").upper() for part in ("side", "kind"))
+        kind = "" if kind == "OUTER" and side else kind
+        item = self._item(node.this, withs)
+        how = _JOINS.get((side, kind))
+        if how is None:
+            raise self._refusal(
+                f"{side} {kind} JOIN".strip(),
+                "write JOIN, or LEFT, RIGHT, FULL, SEMI or ANTI JOIN",
+                item.span,
+            )
+        on = node.args.get("on")
+        return Joined(how, item, None if on is None else self._expression(on), item.span)
+
+    # ---- expressions --------------------------------------------------------------------------------------------
+
+    def _expression(self, node: exp.Expr, item: bool = False) -> Syntax:
+        for part in node.walk():
+            for kind, (what, instead) in _EXPRESSIONS.items():
+                if isinstance(part, kind):
+                    raise self._refusal(what, instead, span_of(part))
+            if isinstance(part, exp.Anonymous) and part.name.lower() in _FUNCTIONS:
+                raise self._refusal(*_FUNCTIONS[part.name.lower()], span_of(part))
+        return self.translator.item(node) if item else self.translator.expression(node)
+
+    # ---- refusals -----------------------------------------------------------------------------------------------
+
+    def _check_parts(self, node: exp.Expr, read: set[str], what: str) -> None:
+        for part, value in node.args.items():
+            if not value or part in read:
+                continue
+            if part in _CLAUSES:
+                words, instead = _CLAUSES[part]
+                raise self._refusal(words, instead, self._clause(node, words, value))
+            name = part.strip("_")
+            raise self._refusal(f"{what} with {name!r}", "leave that out", self._clause(node, name, value))
+
+    def _clause(self, node: exp.Expr, words: str, value: Any) -> Span:
+        """Where a clause stands: at its first word, behind which the parser has found something, up to the end of that."""
+        several = value if isinstance(value, list) else [value]
+        spans = [span_of(one) for one in several if isinstance(one, exp.Expr)]
+        spans = [span for span in spans if span[1] != sys.maxsize]
+        if not spans and isinstance(node, exp.Select):  # DISTINCT
+            return self._word(words.split()[0], span_of(node.expressions[0])[0])
+        start, end = self._word(words.split()[0], min((span[0] for span in spans), default=sys.maxsize))
+        return start, max([end, *(span[1] for span in spans)])
+
+    def _word(self, text: str, before: int) -> Span:
+        """The last word of that text before a place; else the whole text."""
+        found = [
+            word.span for word in self.words if word.text.upper() == text.upper() and word.start < before
+        ]
+        return found[-1] if found else (0, len(self.source.text))
+
+    def _refusal(self, got: str, instead: str, span: Span) -> ConditionError:
+        return self.source.error(
+            span, f"a query must be made of what is supported; got {got}, which is not; {instead}"
+        )
