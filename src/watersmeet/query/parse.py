@@ -35,30 +35,31 @@ from watersmeet.sql.words import Word
 
 WINDOWS = {"last_rows": "last_rows(s, 100)", "last_range": "last_range(s, INTERVAL 1 MINUTE)", "unbounded": "unbounded(s)"}  # fmt: skip
 
-_HAND_ON = "take the query's rows and do it behind them"
+_LATER = "do it with the rows that the query gives"
 # What a SELECT or UNION may have beside what is read: the words it is written with, and what to write instead.
 _CLAUSES: dict[str, tuple[str, str]] = {
-    "distinct": ("DISTINCT", f"leave it out, and {_HAND_ON}"),
-    "group": ("GROUP BY", f"select the columns, and {_HAND_ON}"),
-    "having": ("HAVING", f"select the columns, and {_HAND_ON}"),
-    "order": ("ORDER BY", f"leave it out, and {_HAND_ON}"),
-    "sort": ("SORT BY", f"leave it out, and {_HAND_ON}"),
-    "limit": ("LIMIT", f"leave it out, and {_HAND_ON}"),
-    "offset": ("OFFSET", f"leave it out, and {_HAND_ON}"),
-    "qualify": ("QUALIFY", f"leave it out, and {_HAND_ON}"),
-    "windows": ("WINDOW", f"leave it out, and {_HAND_ON}"),
+    "distinct": ("DISTINCT", f"leave it out, and {_LATER}"),
+    "group": ("GROUP BY", f"select the columns, and {_LATER}"),
+    "having": ("HAVING", f"select the columns, and {_LATER}"),
+    "order": ("ORDER BY", f"leave it out, and {_LATER}"),
+    "sort": ("SORT BY", f"leave it out, and {_LATER}"),
+    "limit": ("LIMIT", f"leave it out, and {_LATER}"),
+    "offset": ("OFFSET", f"leave it out, and {_LATER}"),
+    "qualify": ("QUALIFY", f"leave it out, and {_LATER}"),
+    "windows": ("WINDOW", f"leave it out, and {_LATER}"),
+    "using": ("USING", "write ON a.k = b.k"),
     "sample": ("TABLESAMPLE", "write a condition in WHERE"),
     "laterals": ("LATERAL VIEW", "push the rows that it would make"),
-    "pivots": ("PIVOT", f"leave it out, and {_HAND_ON}"),
+    "pivots": ("PIVOT", f"leave it out, and {_LATER}"),
 }
 _EXPRESSIONS: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Window: ("a window function", f"select the columns, and {_HAND_ON}"),
-    exp.AggFunc: ("an aggregate", f"select the columns, and {_HAND_ON}"),
+    exp.Window: ("a window function", f"select the columns, and {_LATER}"),
+    exp.AggFunc: ("an aggregate", f"select the columns, and {_LATER}"),
     exp.Exists: ("EXISTS", "write LEFT SEMI JOIN, or LEFT ANTI JOIN for NOT EXISTS"),
     exp.Query: ("a subquery in an expression", "join it in FROM; for IN write LEFT SEMI JOIN"),
 }
 _FUNCTIONS: dict[str, tuple[str, str]] = {
-    name: (f"{name}()", f"select the time column, and {_HAND_ON}") for name in ("window", "session_window")
+    name: (f"{name}()", f"select the time column, and {_LATER}") for name in ("window", "session_window")
 }
 
 _SELECT_READ = {"expressions", "from_", "joins", "where", "with_"}
@@ -247,6 +248,8 @@ class _Reader:
             return self._windowed(node)
         self._check_parts(node, {"this", "alias"}, "a stream in FROM")
         name, span = node.name, span_of(node)
+        if self.source.text[span[0] : span[0] + 1] in ("'", '"'):
+            raise self._refusal("a text in FROM", f"write {name}, or `{name}`", span)
         found = resolve(name, list(withs))
         if found is not None:
             named = withs[found]
@@ -339,25 +342,37 @@ class _Reader:
             if part in _CLAUSES:
                 words, instead = _CLAUSES[part]
                 raise self._refusal(words, instead, self._clause(node, words, value))
+            if part == "method":  # NATURAL, ASOF
+                raise self._refusal(
+                    f"{value} JOIN", "write JOIN ... ON ...", self._word(str(value), sys.maxsize)
+                )
             name = part.strip("_")
             raise self._refusal(f"{what} with {name!r}", "leave that out", self._clause(node, name, value))
 
     def _clause(self, node: exp.Expr, words: str, value: Any) -> Span:
-        """Where a clause stands: at its first word, behind which the parser has found something, up to the end of that."""
+        """Where a clause stands: from its first word, behind which the parser has found something, to the end of that."""
         several = value if isinstance(value, list) else [value]
         spans = [span_of(one) for one in several if isinstance(one, exp.Expr)]
         spans = [span for span in spans if span[1] != sys.maxsize]
         if not spans and isinstance(node, exp.Select):  # DISTINCT
-            return self._word(words.split()[0], span_of(node.expressions[0])[0])
-        start, end = self._word(words.split()[0], min((span[0] for span in spans), default=sys.maxsize))
-        return start, max([end, *(span[1] for span in spans)])
+            return self._word(words, span_of(node.expressions[0])[0])
+        if not spans:
+            return self._word(words, sys.maxsize)
+        start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+        word = self._word(words, start)
+        return (start if word == self._whole else word[0]), end
+
+    @property
+    def _whole(self) -> Span:
+        return 0, len(self.source.text)
 
     def _word(self, text: str, before: int) -> Span:
-        """The last word of that text before a place; else the whole text."""
+        """The last word before a place that begins as a text does (GROUP BY is one word); else the whole text."""
+        first = text.split()[0].upper()
         found = [
-            word.span for word in self.words if word.text.upper() == text.upper() and word.start < before
+            word.span for word in self.words if word.text.split()[0].upper() == first and word.start < before
         ]
-        return found[-1] if found else (0, len(self.source.text))
+        return found[-1] if found else self._whole
 
     def _refusal(self, got: str, instead: str, span: Span) -> ConditionError:
         return self.source.error(

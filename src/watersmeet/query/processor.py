@@ -202,9 +202,9 @@ class Processor:
         undo = self._undoable()
         self._change(entries, undo)
         self._created = created
+        made = self._entries
         self._pending = Settle(self._pushes, undo.changes)
-        self._mend()
-        return self._entries
+        return made
 
     def _name(self, command: Command, entries: Entries) -> str:
         name = command.name
@@ -457,6 +457,8 @@ class Processor:
     def explain(self) -> str:
         """The streams, the queries and the blocks that answer them, in words."""
         with self._lock:
+            if not self._inside:
+                self._mend()
             return explain_processor(self._feed, self._entries)
 
     def _explain_one(self, entry: Entry) -> str:
@@ -482,7 +484,10 @@ def _text(statements: Any) -> str:
 
 
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, WatersmeetError) else f"{type(error).__name__}: {error}"
+    """Why a query was stopped. The push was not refused, as a join alone would have it."""
+    if isinstance(error, WatersmeetError):
+        return str(error).replace("the push was refused whole: ", "")
+    return f"{type(error).__name__}: {error}"
 
 
 def _stopped_by(entry: Entry, failures: Mapping[JoinEngine, Exception], stopped: dict[str, str]) -> Entry:
