@@ -64,6 +64,17 @@ def test_alter_keeps_the_rows_of_a_join_that_stays_as_it_is() -> None:
     assert query.sql.endswith("t.price > 0")
 
 
+def test_alter_keeps_windows_unless_others_are_given() -> None:
+    qp = processor()
+    query = qp.create("q", JOIN, windows={"t": wm.Rows(1)})
+    query.alter(f"{JOIN} AND t.size > 0")
+    qp.push(trades=trades(("A", 1, 10), ("A", 2, 10)))
+    assert listed(qp.push(quotes=quotes(("A", 8)))["q"]) == [(2, 8)]
+    query.alter(f"{JOIN} AND t.size > 0", windows={})
+    qp.push(trades=trades(("A", 3, 10), ("A", 4, 10)))
+    assert listed(qp.push(quotes=quotes(("A", 8)))["q"]) == [(3, 8), (4, 8)]
+
+
 def test_execute_does_all_statements_or_none() -> None:
     qp = processor()
     qp.create("old", "SELECT sym FROM trades")
@@ -226,6 +237,24 @@ def test_equal_plans_of_several_queries_are_the_same_blocks() -> None:
     assert [out[name].count for name in ("one", "two", "three")] == [1, 1, 0]
     qp.drop("one")
     assert [out.count for out in qp.push(quotes=quotes(("A", 6))).values()] == [1, 0]
+
+
+def test_joins_that_compare_the_same_texts_hold_the_same_indexes() -> None:
+    qp = processor()
+    qp.create("one", JOIN)
+    qp.create("two", f"{JOIN} AND t.price > 5")
+    qp.create("other", f"{JOIN} AND q.bid > 5")
+    qp.push(trades=trades(("A", 1, 10), ("B", 9, 1)), quotes=quotes(("A", 5)))
+
+    def held(engine: Any, k: int) -> set[int]:
+        return {id(index) for sub in engine.ledger.chains[k].subwindows for index in sub.indexes}
+
+    one, two, other = engines(qp)
+    assert held(one, 1) == held(two, 1) != set()
+    assert held(one, 0) == held(other, 0) != set()
+    assert not held(one, 0) & held(two, 0)  # its filter leaves rows out
+    out = qp.push(trades=trades(("A", 7, 1)))
+    assert [result.count for result in out.values()] == [1, 1, 0]
 
 
 def test_zero_and_minus_zero_are_not_the_same_plan() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.codes.interning import Interner
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
@@ -24,6 +25,8 @@ from watersmeet.sql.condition import BoundCondition
 from watersmeet.sql.select import BoundSelect
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.payload import Chunks
+
+Key = tuple[Any, ...]
 
 
 class Turn(Protocol):
@@ -43,7 +46,9 @@ class Turn(Protocol):
 
 
 class Block:
-    """An operator of a plan. ``rows``: how many it has given."""
+    """An operator of a plan. ``rows``: how many it has given. ``key``: blocks with the same would give the same."""
+
+    key: Key = ()
 
     def __init__(self, instruction: Instruction, inputs: Sequence[Block]) -> None:
         self.instruction, self.inputs, self.rows = instruction, tuple(inputs), 0
@@ -82,11 +87,12 @@ class ScanBlock(Block):
 class JoinBlock(Block):
     """A join, on streams that others may read too."""
 
-    def __init__(self, instruction: Join, schemas: Sequence[pa.Schema]) -> None:
+    def __init__(self, instruction: Join, schemas: Sequence[pa.Schema], interner: Interner) -> None:
         super().__init__(instruction, ())
         self.streams, self.leaves = instruction.streams, instruction.leaves
         self._columns = [schema.names for schema in schemas]
-        self.condition = BoundCondition(str(instruction.condition), instruction.condition, list(self.leaves))
+        condition = instruction.condition
+        self.condition = BoundCondition(str(condition), condition, list(self.leaves), interner)
         self.axis = None
         if any(window.timed for window in instruction.windows):
             self.axis = TimeAxis(self.leaves, instruction.windows, schemas)

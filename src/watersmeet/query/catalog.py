@@ -95,7 +95,7 @@ def bound_entry(
     asked = entry.asked
     unknown = sorted(asked.streams - schemas.keys())
     if unknown:
-        return replace(entry, waits=f"the schema of stream {unknown[0]!r}")
+        return _waiting(entry, f"the schema of stream {unknown[0]!r}")
     try:
         bound = bind_query(asked.source, asked.tree, Setting(schemas, windows, asked.windows))
     except ConditionError:
@@ -104,14 +104,20 @@ def bound_entry(
         ]
         if not open_columns:
             raise
-        return replace(entry, bound=None, waits=f"the type of column {open_columns[0]}")
+        return _waiting(entry, f"the type of column {open_columns[0]}")
     for column in _compared_columns(asked, bound, schemas):
-        return replace(entry, bound=None, waits=f"the type of column {column}")
+        return _waiting(entry, f"the type of column {column}")
     for join in joins_of(bound.plan):
         if any(window.timed for window in join.windows):  # refuses windows that do not fit the time columns
             TimeAxis(join.leaves, join.windows, [schemas[stream] for stream in join.streams])
     starts = {join: kept.get(join, now) for join in joins_of(bound.plan)}
-    return replace(entry, bound=bound, starts=starts, waits=None)
+    if bound == entry.bound and starts == entry.starts:
+        return entry
+    return replace(entry, bound=bound, starts=starts, root=None, waits=None)
+
+
+def _waiting(entry: Entry, what: str) -> Entry:
+    return replace(entry, bound=None, starts={}, root=None, waits=what)
 
 
 def _open(schema: pa.Schema) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.codes.interning import Interner
 from watersmeet.errors import OptionError, SchemaError
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
@@ -50,6 +51,7 @@ class Feed:
     def __init__(self, windows: Mapping[str, Window], schemas: Mapping[str, Any], cores: int) -> None:
         self.windows, self.names = dict(windows), list(windows)
         self.shared = SharedStreams([_NOTHING for _ in self.names], cores)
+        self.interner = Interner()  # one for all joins, so that they can share indexes of texts
         self._twins: dict[str, list[int]] = {name: [] for name in self.names}
         self.known = self._knowing({})
         self.learn(self._given(schemas))

@@ -3,7 +3,7 @@
 A join remembers rows, so joins are the same only if they have also begun at the same moment: ``starts`` says when, for each join of a plan.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
-from watersmeet.query.block import Block, FilterBlock, JoinBlock, ProjectBlock, ScanBlock, UnionBlock
+from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
 from watersmeet.query.delta import Delta
 from watersmeet.query.feed import Batches, Feed
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
 
 Starts = Mapping[Join, int]
-Key = tuple[Any, ...]
 
 
 def joins_of(plan: Instruction) -> Iterator[Join]:
@@ -50,12 +49,14 @@ class Graph:
         self.feed = feed
         self.blocks: Mapping[Key, Block] = {}
 
-    def become(self, plans: Sequence[tuple[Instruction, Starts]], changes: list[Change]) -> list[Block]:
-        """The blocks of these plans, and no others; those that are there stay.
+    def become(
+        self, kept: Iterable[Block], plans: Sequence[tuple[Instruction, Starts]], changes: list[Change]
+    ) -> list[Block]:
+        """The blocks that are kept, with all that they read from, and those of the plans, and no others. Equal ones that are there stay.
 
         The change is noted in ``changes`` before it takes place: ``undo`` makes it not have been, until ``settle``.
         """
-        made: dict[Key, Block] = {}
+        made = {block.key: block for root in kept for block in blocks_of(root)}
         try:
             roots = [self._block(plan, starts, made) for plan, starts in plans]
             changes.append(Change(self.blocks, made))
@@ -80,19 +81,18 @@ class Graph:
                 self.feed.detach(block)
 
     def _block(self, plan: Instruction, starts: Starts, made: dict[Key, Block]) -> Block:
-        # Numbers that are equal need not be written alike (0.0 and -0.0): the text tells them apart.
-        key = (plan, repr(plan), *(starts[join] for join in joins_of(plan)))
+        # By its text: numbers that are equal need not be the same (0.0 and -0.0), and a text knows its hash.
+        key = (repr(plan), *(starts[join] for join in joins_of(plan)))
         if key not in made:
+            inputs = [self._block(below, starts, made) for below in plan.inputs]
             block = self.blocks.get(key)
             if block is None:
-                block = self._new(plan, [self._block(below, starts, made) for below in plan.inputs])
+                block = self._new(plan, inputs)
+                block.key = key
                 made[key] = block
                 if isinstance(block, JoinBlock):
                     self.feed.attach(block)
-            else:
-                for below in plan.inputs:
-                    self._block(below, starts, made)
-                made[key] = block
+            made[key] = block
         return made[key]
 
     def _new(self, plan: Instruction, inputs: list[Block]) -> Block:
@@ -101,7 +101,7 @@ class Graph:
             case Scan():
                 return ScanBlock(plan)
             case Join():
-                return JoinBlock(plan, [schemas[stream] for stream in plan.streams])
+                return JoinBlock(plan, [schemas[stream] for stream in plan.streams], self.feed.interner)
             case Filter():
                 return FilterBlock(plan, inputs[0])
             case Project():

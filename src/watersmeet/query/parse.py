@@ -167,7 +167,7 @@ class _Reader:
     def __init__(self, source: Source, streams: list[str]) -> None:
         self.source, self.streams = source, streams
         self.translator = Translator(source)
-        self.words = words_of(source.text).after(0)
+        self.words = self.translator.words.after(0)
 
     def query(self, node: exp.Expr, withs: Withs) -> Query:
         """A SELECT, several with UNION ALL between them, or either in brackets."""

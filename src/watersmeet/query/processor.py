@@ -79,8 +79,11 @@ class Query:
         entry = self._entry()
         return entry.waits or entry.stopped
 
-    def alter(self, sql: str, windows: Mapping[str, Window] | None = None) -> None:
-        """Another text, from the next push on. Joins that stay as they are keep their rows; others begin anew, as does a stopped query."""
+    def alter(self, sql: str, *, windows: Mapping[str, Window] | None = None) -> None:
+        """Another text, from the next push on. Joins that stay as they are keep their rows; others begin anew, as does a stopped query.
+
+        ``windows``: as for ``create``. Default None: those that the query has.
+        """
         self._processor._alter(self._entry(), sql, windows)
 
     def drop(self) -> None:
@@ -197,7 +200,8 @@ class Processor:
             old = entries.get(name)
             number = created if old is None else old.number
             created += old is None
-            entry = Entry(number, name, read_query(command.sql, windows, list(self.streams)))
+            own = old.asked.windows if windows is None and old is not None else windows
+            entry = Entry(number, name, read_query(command.sql, own, list(self.streams)))
             entries[name] = self._bound(entry, {} if old is None else old.starts)
         undo = self._undoable()
         self._change(entries, undo)
@@ -224,11 +228,15 @@ class Processor:
 
     def _change(self, entries: Entries, undo: Undo) -> None:
         """Other queries, at once."""
-        running = [(entry, entry.bound) for entry in entries.values() if entry.bound is not None]
-        roots = self._graph.become([(bound.plan, entry.starts) for entry, bound in running], undo.changes)
-        made = {
-            entry.name: replace(entry, root=root) for (entry, _), root in zip(running, roots, strict=True)
-        }
+        kept = [entry.root for entry in entries.values() if entry.root is not None]
+        fresh = [
+            (entry, entry.bound)
+            for entry in entries.values()
+            if entry.root is None and entry.bound is not None
+        ]
+        plans = [(bound.plan, entry.starts) for entry, bound in fresh]
+        roots = self._graph.become(kept, plans, undo.changes)
+        made = {entry.name: replace(entry, root=root) for (entry, _), root in zip(fresh, roots, strict=True)}
         self._entries = {name: made.get(name, entry) for name, entry in entries.items()}
 
     # ---- streams in ---------------------------------------------------------------------------------------------

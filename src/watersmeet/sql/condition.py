@@ -198,7 +198,10 @@ class Residual:
 class BoundCondition:
     """The normal form of a condition for some streams: bands, filters, residuals."""
 
-    def __init__(self, text: str, condition: Expr, streams: list[str]) -> None:
+    def __init__(
+        self, text: str, condition: Expr, streams: list[str], interner: Interner | None = None
+    ) -> None:
+        """``interner``: of several conditions whose codes of texts must mean the same; None: one of its own."""
         self.text = text
         self.streams = streams
         filters: dict[str, list[Expr]] = {stream: [] for stream in streams}
@@ -227,7 +230,8 @@ class BoundCondition:
         bands = [(Band(atom, _streams_of(atom)), parts) for atom, parts in usable if atom.intervals]
         self.bands = tuple(band for band, _ in bands)
         # Texts are compared by codes that mean the same in all bands.
-        self.interner = Interner() if any(band.interned for band in self.bands) else None
+        interned = any(band.interned for band in self.bands)
+        self.interner = (Interner() if interner is None else interner) if interned else None
         for band in self.bands:
             if isinstance(band.domain, BytesDomain):
                 band.domain.interner = self.interner

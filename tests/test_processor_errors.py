@@ -1,0 +1,261 @@
+"""What a Processor refuses, by its text; a refused statement changes nothing."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import watersmeet as wm
+
+SCHEMA = {"k": pa.int64(), "x": pa.int64(), "sym": pa.string(), "ts": pa.timestamp("us")}
+NOT = "a query must be made of what is supported; got {}, which is not; {}"
+LATER = "do it with the rows that the query gives"
+
+
+def processor() -> wm.Processor:
+    return wm.Processor(
+        t=wm.Range("10 s"),
+        q=wm.Rows(10),
+        u=wm.Unbounded(),
+        schemas={name: pa.schema(SCHEMA) for name in "tqu"},
+    )
+
+
+# The text, what is said of it, and what is underlined.
+REFUSED = [
+    ("SELECT k, COUNT(*) AS n FROM t GROUP BY k", NOT.format("GROUP BY", f"select the columns, and {LATER}"), "GROUP BY k"),
+    (
+        "SELECT k FROM t GROUP BY session_window(ts, '1 m')",
+        NOT.format("GROUP BY", f"select the columns, and {LATER}"),
+        "GROUP BY session_window(ts, '1 m')",
+    ),
+    ("SELECT SUM(x) FROM t", NOT.format("an aggregate", f"select the columns, and {LATER}"), "SUM(x)"),
+    ("SELECT k FROM t HAVING k > 1", NOT.format("HAVING", f"select the columns, and {LATER}"), "HAVING k > 1"),
+    ("SELECT DISTINCT k FROM t", NOT.format("DISTINCT", f"leave it out, and {LATER}"), "DISTINCT"),
+    ("SELECT k FROM t\nORDER BY k", NOT.format("ORDER BY", f"leave it out, and {LATER}"), "ORDER BY k"),
+    ("SELECT k FROM t LIMIT 10", NOT.format("LIMIT", f"leave it out, and {LATER}"), "LIMIT 10"),
+    ("SELECT window(ts, '1 m') FROM t", NOT.format("window()", f"select the time column, and {LATER}"), "window(ts, '1 m')"),
+    (
+        "SELECT row_number() OVER (ORDER BY k) FROM t",
+        NOT.format("a window function", f"select the columns, and {LATER}"),
+        "row_number() OVER (ORDER BY k)",
+    ),
+    (
+        "SELECT (SELECT k FROM q) FROM t",
+        NOT.format("a subquery in an expression", "join it in FROM; for IN write LEFT SEMI JOIN"),
+        "k FROM q",
+    ),
+    (
+        "SELECT k FROM t WHERE k IN (SELECT k FROM q)",
+        NOT.format("a subquery in an expression", "join it in FROM; for IN write LEFT SEMI JOIN"),
+        "k FROM q",
+    ),
+    (
+        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM q)",
+        NOT.format("EXISTS", "write LEFT SEMI JOIN, or LEFT ANTI JOIN for NOT EXISTS"),
+        "1 FROM q",
+    ),
+    ("SELECT k FROM t UNION SELECT k FROM q", NOT.format("UNION", "write UNION ALL"), "UNION"),
+    ("SELECT k FROM t INTERSECT SELECT k FROM q", NOT.format("INTERSECT", "write SELECT ... FROM ..., with UNION ALL"), "INTERSECT"),
+    ("SELECT t.k FROM t JOIN q USING (k)", NOT.format("USING", "write ON a.k = b.k"), "USING (k)"),
+    ("SELECT t.k FROM t NATURAL JOIN q", NOT.format("NATURAL JOIN", "write JOIN ... ON ..."), "NATURAL"),
+    (
+        "SELECT t.k FROM t JOIN (q JOIN u ON q.k = u.k) ON t.k = q.k",
+        NOT.format("a join in brackets", "write FROM a JOIN b ON ... JOIN c ON ..., without brackets"),
+        "q JOIN u ON q.k = u.k",
+    ),
+    ("SELECT k FROM t TABLESAMPLE (10 PERCENT)", NOT.format("TABLESAMPLE", "write a condition in WHERE"), "TABLESAMPLE (10 PERCENT)"),
+    ("SELECT a FROM t AS d(a, b, c, e)", NOT.format("a name in FROM with 'columns'", "leave that out"), "a, b, c, e"),
+    ("SELECT k FROM db.t", NOT.format("a stream in FROM with 'db'", "leave that out"), "db"),
+    ("SELECT k FROM 't'", NOT.format("a text in FROM", "write t, or `t`"), "'t'"),
+    ("WITH RECURSIVE r AS (SELECT k FROM t) SELECT k FROM r", NOT.format("WITH RECURSIVE", "write WITH"), "RECURSIVE"),
+    (
+        "SELECT t.k FROM t LEFT JOIN q ON t.k = q.k JOIN u ON u.k = q.k",
+        "a LEFT JOIN must be of two streams; got 3; make two queries, and push what one gives into a stream of the other",
+        "q",
+    ),
+    (
+        "SELECT t.k FROM t JOIN (SELECT q.k FROM q JOIN u ON q.k = u.k) d ON t.k = d.k",
+        "what is joined must be a stream, or a selection from one; got a join; write one query of it, and push its "
+        "rows into a stream of their own",
+        "q.k FROM q JOIN u ON q.k = u.k) d",
+    ),
+    (
+        "SELECT t.k FROM t JOIN (SELECT k FROM q UNION ALL SELECT k FROM u) d ON t.k = d.k",
+        "what is joined must be a stream, or a selection from one; got a UNION ALL; write one query of it, and push "
+        "its rows into a stream of their own",
+        "k FROM q UNION ALL SELECT k FROM u) d",
+    ),
+    (
+        "SELECT k FROM last_rows(t, 10)",
+        "a window must be of a stream that is joined; got last_rows around one that is not; leave it out: every row "
+        "comes out once, as it arrives",
+        "last_rows(t, 10)",
+    ),
+    (
+        "SELECT t.k FROM last_rows(t) JOIN q ON t.k = q.k",
+        "last_rows must be written last_rows(s, 100), with a stream; got last_rows(t); write it so",
+        "last_rows(t)",
+    ),
+    (
+        "SELECT t.k FROM last_rows(t, 0) t JOIN q ON t.k = q.k",
+        "last_rows must have a number of rows, as in last_rows(s, 100); got last_rows(t, 0); write it so",
+        "last_rows(t, 0)",
+    ),
+    (
+        "SELECT t.k FROM last_range(t, INTERVAL 1 MONTH) t JOIN q ON t.k = q.k",
+        "last_range must have an INTERVAL of days or less, as in last_range(s, INTERVAL 1 MINUTE); got last_range(t, "
+        "INTERVAL 1 MONTH); write it so",
+        "last_range(t, INTERVAL 1 MONTH)",
+    ),
+    (
+        "SELECT t.k FROM t JOIN last_range(q, INTERVAL 1 DAY) ON t.k = q.k",
+        "last_range must be of a stream whose own window is a Range, which says where its times are; got 'q' with "
+        "Rows(n=10); give the query windows={'q': Range(..., time=...)}",
+        "last_range(q, INTERVAL 1 DAY)",
+    ),
+    (
+        "SELECT t.k FROM first_rows(t, 1) t JOIN q ON t.k = q.k",
+        "a function in FROM must be one of last_rows, last_range, unbounded; got first_rows; use one of them",
+        "first_rows(t, 1)",
+    ),
+    (
+        "SELECT t.k FROM unbounded(d) t JOIN q ON t.k = q.k",
+        "unbounded must be of a stream: a stream must be one of t, q, u; got 'd'; correct the name",
+        "d",
+    ),
+    ("SELECT k FROM trades", "a stream must be one of t, q, u; got 'trades'; correct the name", "trades"),
+    ("SELECT t.k, q.y FROM t JOIN q ON t.k = q.k", "a column must be one of q.k, q.x, q.sym, q.ts; got 'y'; correct the name", "q.y"),
+    ("SELECT x FROM t JOIN q ON t.k = q.k", "a column name must be of one stream; got 'x', which several have; write t.x or q.x", "x"),
+    ("SELECT q.k FROM t ANTI JOIN q ON t.k = q.k", "a stream must be one of t; got 'q'; correct the name", "q.k"),
+    ("SELECT t.k FROM t JOIN q ON u.k = 1 JOIN u ON u.k = q.k", "a stream must be one of t, q; got 'u'; correct the name", "u.k"),
+    ("SELECT t.k FROM t, q t", "a name in FROM must stand for one input; got 't' twice; write t AS another_name", "q t"),
+    ("SELECT k FROM t WHERE x", "'x' must be true or false; got t.x (int64); compare it, or CAST it AS BOOLEAN", "x"),
+    (
+        "SELECT k FROM t UNION ALL SELECT k, x FROM q",
+        "the parts of a UNION ALL must have as many columns as each other; got 1 and 2; add NULL AS name where one is missing",
+        "k, x FROM q",
+    ),
+    (
+        "SELECT k FROM t UNION ALL SELECT sym FROM q",
+        "the parts of a UNION ALL must have columns of types that go together; got int64 and string for 'k'; CAST one",
+        "sym FROM q",
+    ),
+    ("SELECT 1", "a query must have FROM; got none; name a stream in FROM", "1"),
+    ("SELECT k FROM", "a query must be valid SQL; got an unexpected 'FROM'; correct the text here", "FROM"),
+    ("DROP QUERY a", "a query must be one SELECT; got another statement, or several; statements are for execute()", "DROP QUERY a"),
+    (
+        "SELECT k FROM t; SELECT k FROM q",
+        "a query must be one SELECT; got another statement, or several; statements are for execute()",
+        "SELECT k FROM t; SELECT k FROM q",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "said", "underlined"), REFUSED, ids=[sql for sql, _, _ in REFUSED])
+def test_a_text_is_refused_with_its_place_and_nothing_is_changed(
+    sql: str, said: str, underlined: str
+) -> None:
+    qp = processor()
+    kept = qp.create("kept", "SELECT k FROM t")
+    before = qp.explain()
+    for call in (lambda: qp.create("new", sql), lambda: kept.alter(sql)):
+        with pytest.raises(wm.ConditionError) as caught:
+            call()
+        text = str(caught.value)
+        message, line, carets = text.rsplit("\n", 2)
+        assert message == said
+        start = carets.index("^")
+        assert line[start : start + carets.count("^")] == underlined
+        assert qp.explain() == before
+
+
+STATEMENT = "a statement must be CREATE QUERY name AS SELECT ..., ALTER QUERY name AS SELECT ... or DROP QUERY name; got "
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda qp: qp.execute("CREATE VIEW v AS SELECT k FROM t"),
+            f"{STATEMENT}CREATE VIEW v AS; write it so",
+        ),
+        (lambda qp: qp.execute("DROP QUERY"), f"{STATEMENT}DROP QUERY; write it so"),
+        (lambda qp: qp.execute(" ; "), f"{STATEMENT}an empty text; write one"),
+        (
+            lambda qp: qp.execute("CREATE QUERY a AS SELECT 'k"),
+            "a statement must be valid SQL; got a quote or comment",
+        ),
+        (lambda qp: qp.execute(5), "statements must be SQL text; got 5"),
+        (lambda qp: qp.drop("nobody"), "drop must name a query that is there: 'kept'; got 'nobody'"),
+        (
+            lambda qp: qp.create("kept", "SELECT k FROM t"),
+            "the name of a new query must be free; got 'kept', which is there; alter it, or",
+        ),
+        (lambda qp: qp.create("", "SELECT k FROM t"), "the name of a query must be a text; got ''"),
+        (lambda qp: qp.create("new", 7), "a query must be SQL text; got 7"),
+        (
+            lambda qp: qp.create("new", " "),
+            "a query must be SQL text; got an empty text; write SELECT ... FROM ...",
+        ),
+        (
+            lambda qp: qp.create("new", "SELECT k FROM t", start="warm"),
+            "start= must be 'now'; got 'warm'; a start from stored rows is not",
+        ),
+        (
+            lambda qp: qp.create("new", "SELECT k FROM t", windows={"t": wm.Rows(1)}),
+            "windows= must name streams that the query joins",
+        ),
+        (
+            lambda qp: qp.create("new", "SELECT k FROM t", windows={"t": 5}),
+            "windows= must be a dict from a name in FROM to a window",
+        ),
+        (
+            lambda qp: qp.create(
+                "new", "SELECT t.k FROM last_rows(t, 1) JOIN q ON t.k = q.k", windows={"t": wm.Rows(1)}
+            ),
+            "a window must be given once; got last_rows and windows={'t': ...}; leave one out",
+        ),
+        (
+            lambda qp: qp.create(
+                "new", "SELECT t.k FROM t JOIN q ON t.k = q.k", windows={"q": wm.Range("1 s", time="when")}
+            ),
+            "the time column 'when' of stream 'q' must be one of its columns: k, x, sym, ts",
+        ),
+        (lambda qp: qp.push(trades=[]), "push() takes the streams 't', 'q' and 'u'; got 'trades'"),
+        (
+            lambda qp: qp.push([{"k": 1}]),
+            "push() takes batches by stream, such as push(t=batch) or push({'t': batch}); got list",
+        ),
+        (
+            lambda qp: qp.push(t=[{"k": 1}]),
+            "batches of stream 't' must have the columns k, x, sym, ts; missing: x, sym, ts",
+        ),
+        (lambda qp: wm.Processor(), "a Processor must have one to 100 streams, each with its window"),
+        (
+            lambda qp: wm.Processor(t=wm.Rows(1), core=2),
+            "Processor has no option 'core'; did you mean 'cores'?",
+        ),
+        (
+            lambda qp: wm.Processor(t=wm.Rows(1), cores=0),
+            "cores= must be a whole number of at least 1; got 0",
+        ),
+        (
+            lambda qp: wm.Processor(t=wm.Rows(1), schemas={"q": {}}),
+            "schemas= must name the streams 't'; got 'q'",
+        ),
+        (
+            lambda qp: wm.Processor(t=wm.Range(1), schemas={"t": {"k": pa.int64()}}),
+            "the time column 'ts' of stream 't' must be one of its columns: k",
+        ),
+    ],
+)
+def test_a_call_is_refused_and_nothing_is_changed(call: Any, said: str) -> None:
+    qp = processor()
+    qp.create("kept", "SELECT k FROM t")
+    before = qp.explain()
+    with pytest.raises(wm.WatersmeetError) as caught:
+        call(qp)
+    assert str(caught.value).startswith(said)
+    assert qp.explain() == before
+    assert list(qp.push(q={"k": [1], "x": [1], "sym": ["a"], "ts": [None]})) == ["kept"]
