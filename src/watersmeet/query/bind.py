@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -285,7 +286,8 @@ class _Binding:
                 f"last_range must be of a stream whose own window is a Range, which says where its times are; got {stream!r} with "
                 f"{default}; give the query windows={{{item.alias!r}: Range(..., time=...)}}",
             )
-        return replace(default, duration=said.size)
+        size = _in_words(said.size) if isinstance(said.size, timedelta) else said.size
+        return replace(default, duration=size)
 
     def check_windows(self) -> None:
         for name in self.setting.own:
@@ -334,6 +336,14 @@ class _Binding:
             Literal(both, None) if expr == Literal(pa.null(), None) else Call(both, "coalesce", (expr,))
             for expr in exprs
         ]
+
+
+def _in_words(duration: timedelta) -> str:
+    """A duration as windows write it, in the coarsest unit that holds it."""
+    micros = duration // timedelta(microseconds=1)
+    units = {"d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
+    unit = next(unit for unit, size in units.items() if micros % size == 0)
+    return f"{micros // units[unit]} {unit}"
 
 
 def _parts(predicate: Expr | None) -> list[Expr]:
