@@ -1,11 +1,15 @@
 """What a Processor refuses, by its text; a refused statement changes nothing."""
 
+import contextlib
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import watersmeet as wm
+from harness import examples
 
 SCHEMA = {"k": pa.int64(), "x": pa.int64(), "sym": pa.string(), "ts": pa.timestamp("us")}
 NOT = "a query must be made of what is supported; got {}, which is not; {}"
@@ -143,6 +147,17 @@ REFUSED = [
     ),
     ("SELECT 1", "a query must have FROM; got none; name a stream in FROM", "1"),
     ("SELECT k FROM", "a query must be valid SQL; got an unexpected 'FROM'; correct the text here", "FROM"),
+    ("SELECT FROM t", "a query must select columns; got none; write SELECT *", "SELECT"),
+    *(
+        (sql, f"a query must be valid SQL; got an unexpected {mark!r}; correct the text here", mark)
+        for sql, mark in [
+            ("SELECT k FROM t ?", "?"), ("SELECT k FROM t @v", "@"), ("SELECT k, FROM t", ","), ("SELECT , k FROM t", ","),
+            ("FROM t", "FROM"), ("SELECT k FROM .t", "."), ("SELECT t.k FROM t LEFT JOIN q ON", "ON"),
+            ("SELECT t.k FROM t *, q WHERE t.k = q.k", "*"), ("SELECT AS k FROM t", "AS"),
+            ("SELECT t.k FROM t, LEFT JOIN q ON t.k = q.k", ","),
+            ("SELECT + * FROM t", "+"), ("SELECT t.k FROM t, q, WHERE t.k = q.k", ","), ("SELECT k :p FROM t", ":"),
+        ]
+    ),
     ("DROP QUERY a", "a query must be one SELECT; got another statement, or several; statements are for execute()", "DROP QUERY a"),
     (
         "SELECT k FROM t; SELECT k FROM q",
@@ -168,6 +183,32 @@ def test_a_text_is_refused_with_its_place_and_nothing_is_changed(
         start = carets.index("^")
         assert line[start : start + carets.count("^")] == underlined
         assert qp.explain() == before
+
+
+def test_whatever_is_written_is_taken_or_refused_by_our_own_error() -> None:
+    words = """SELECT FROM WHERE JOIN LEFT FULL SEMI ANTI CROSS ON AND OR NOT UNION ALL WITH AS ( ) , * t q u t.k q.k x sym = < + 1 'a'
+    last_rows last_range unbounded INTERVAL MINUTE DISTINCT GROUP BY ORDER LIMIT count EXISTS IN IS NULL CASE END a . ; t.* EXCEPT VALUES
+    LATERAL USING NATURAL OUTER INSERT `x` "y" OVER window PIVOT CAST INT ? : { [ -> :: -- /*""".split()  # noqa: SIM905
+    texts = [
+        "SELECT t.k , q.x FROM t JOIN q ON t.k = q.k WHERE t.x > 1", "SELECT * FROM t", "SELECT k FROM t UNION ALL SELECT k FROM q",
+        "WITH a AS ( SELECT k FROM t ) SELECT a.k FROM a LEFT JOIN q ON a.k = q.k",
+        "SELECT d.k FROM ( SELECT k , x + 1 AS y FROM last_rows ( t , 5 ) ) d , last_range ( t , INTERVAL 1 MINUTE ) e WHERE d.k = e.k",
+    ]  # fmt: skip
+
+    @examples(150)
+    @given(
+        st.sampled_from(texts),
+        st.lists(st.tuples(st.integers(0, 40), st.booleans(), st.sampled_from(words)), max_size=4),
+    )
+    def holds(text: str, changes: list[tuple[int, bool, str]]) -> None:
+        changed = text.split()
+        for place, instead, word in changes:
+            changed[place : place + instead] = [word]
+        qp = processor()
+        with contextlib.suppress(wm.WatersmeetError):
+            qp.create("q", " ".join(changed))
+
+    holds()
 
 
 STATEMENT = "a statement must be CREATE QUERY name AS SELECT ..., ALTER QUERY name AS SELECT ... or DROP QUERY name; got "

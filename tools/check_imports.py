@@ -109,7 +109,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "query": {
         "statement": (),
-        "parse": ("statement",),
+        "strays": (),
+        "parse": ("statement", "strays"),
         "instruction": (),
         "bind": ("statement", "instruction"),
         "delta": ("instruction",),

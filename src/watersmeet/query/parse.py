@@ -28,6 +28,7 @@ from watersmeet.query.statement import (
     UnionAll,
     WindowCall,
 )
+from watersmeet.query.strays import stray
 from watersmeet.sql.names import resolve, unknown
 from watersmeet.sql.parse import PREFIX, Dialect, Translator, span_of, syntax_error, token_error, words_of
 from watersmeet.sql.syntax import Source, Span, Syntax
@@ -97,6 +98,11 @@ def parse_query(text: str, streams: list[str]) -> tuple[Source, Query]:
     if not text.strip():
         raise source.error((0, 1), "a query must be SQL text; got an empty text; write SELECT ... FROM ...")
     statement = _statement(source)
+    word = stray(words_of(text).after(0))
+    if word is not None:
+        raise source.error(
+            word.span, f"a query must be valid SQL; got an unexpected {word.text!r}; correct the text here"
+        )
     with source.of_any_depth():
         return source, _Reader(source, streams).query(statement, {})
 
@@ -191,6 +197,11 @@ class _Reader:
         return self._select(node, withs)
 
     def _select(self, node: exp.Select, withs: Withs) -> Select:
+        if not node.expressions:
+            raise self.source.error(
+                self._word("SELECT", span_of(node)[0]),
+                "a query must select columns; got none; write SELECT *",
+            )
         self._check_parts(node, _SELECT_READ, "SELECT")
         withs = self._with(node, withs)
         span = span_of(node)
@@ -269,7 +280,7 @@ class _Reader:
 
     def _windowed(self, node: exp.Table) -> StreamName:
         call, span = node.this, span_of(node.this)
-        function = (call.this if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
+        function = (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
         if function not in WINDOWS:
             raise self.source.error(
                 span,
