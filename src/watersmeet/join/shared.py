@@ -13,7 +13,6 @@ keys. Validity ranges make that invisible: a join gives what it would give alone
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -126,6 +125,22 @@ class SharedStream:
         self.payload.drop_before(min(ends, default=self.payload.end))
 
 
+class _Noted:
+    """Notes whose work it is that fails."""
+
+    __slots__ = ("engine", "failures")
+
+    def __init__(self, failures: dict[JoinEngine, Exception], engine: JoinEngine) -> None:
+        self.failures, self.engine = failures, engine
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception):
+            self.failures[self.engine] = error
+
+
 class SharedStreams:
     """Some streams, and the joins that read them. Streams are numbered here; each join has some of them, by numbers of its own."""
 
@@ -201,14 +216,8 @@ class SharedStreams:
             stream.drop_unseen()
         return outcomes
 
-    @contextmanager
-    def _noted(self, engine: JoinEngine) -> Iterator[None]:
-        """Note whose work it is that fails."""
-        try:
-            yield
-        except Exception as error:
-            self.failures[engine] = error
-            raise
+    def _noted(self, engine: JoinEngine) -> "_Noted":
+        return _Noted(self.failures, engine)
 
     def _noting(self, engine: JoinEngine, tasks: Sequence[Task]) -> list[Task]:
         return [partial(self._do, engine, task) for task in tasks]

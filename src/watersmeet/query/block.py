@@ -87,7 +87,9 @@ class ScanBlock(Block):
 class JoinBlock(Block):
     """A join, on streams that others may read too."""
 
-    def __init__(self, instruction: Join, schemas: Sequence[pa.Schema], interner: Interner) -> None:
+    def __init__(
+        self, instruction: Join, schemas: Sequence[pa.Schema], interner: Interner, cores: int
+    ) -> None:
         super().__init__(instruction, ())
         self.streams, self.leaves = instruction.streams, instruction.leaves
         self._columns = [schema.names for schema in schemas]
@@ -97,7 +99,7 @@ class JoinBlock(Block):
         if any(window.timed for window in instruction.windows):
             self.axis = TimeAxis(self.leaves, instruction.windows, schemas)
         how = join_type(instruction.how)
-        self.engine = JoinEngine(self.leaves, instruction.windows, how, "auto", "pairs", 1, None)
+        self.engine = JoinEngine(self.leaves, instruction.windows, how, "auto", "pairs", cores, None)
 
     def begin(self) -> None:
         """The engine has its streams: rows from now on are joined."""

@@ -101,7 +101,8 @@ class Graph:
             case Scan():
                 return ScanBlock(plan)
             case Join():
-                return JoinBlock(plan, [schemas[stream] for stream in plan.streams], self.feed.interner)
+                mine = [schemas[stream] for stream in plan.streams]
+                return JoinBlock(plan, mine, self.feed.interner, self.feed.shared.pool.cores)
             case Filter():
                 return FilterBlock(plan, inputs[0])
             case Project():
