@@ -65,8 +65,17 @@ def standing(qp: wm.Processor) -> Any:
     return qp.explain(), engines, qp._feed.known.schemas
 
 
+def standing_of_others(qp: wm.Processor) -> Any:
+    """The same, but of the query that the push stops: it may be stopped already when the push is interrupted."""
+    qp._mend()
+    return [query.explain() for name, query in qp.queries().items() if name != "bad"], qp._feed.known.schemas
+
+
 def interrupted(
-    make: Callable[[], wm.Processor], operation: Callable[[wm.Processor], Any], at_most: int | None
+    make: Callable[[], wm.Processor],
+    operation: Callable[[wm.Processor], Any],
+    at_most: int | None,
+    standing: Callable[[wm.Processor], Any] = standing,
 ) -> None:
     def rest(qp: wm.Processor) -> list[Any]:
         return [listed(push(qp, 5)), listed(push(qp, 6)), qp.explain(), listed(qp.finish())]
@@ -96,6 +105,21 @@ def altered(qp: wm.Processor) -> dict[str, wm.Result]:
     return {}
 
 
+def about_to_fail() -> wm.Processor:
+    """A query whose own windows have their times in a column that the next batch leaves NULL; and the others."""
+    qp = started()
+    qp.create("bad", SQL["outer"], windows=dict.fromkeys("ab", wm.Range(9, time="x")))
+    push(qp, 3)
+    return qp
+
+
+def failed(qp: wm.Processor) -> dict[str, wm.Result]:
+    empty = batch(4).set_column(1, "x", pa.nulls(8, pa.int64()))
+    results = qp.push(a=batch(4), b=empty, c=batch(4))
+    assert qp.queries()["bad"].state == "stopped"
+    return results
+
+
 CASES: dict[str, tuple[Callable[[], wm.Processor], Callable[[wm.Processor], Any]]] = {
     "push": (started, lambda qp: push(qp, 4)),
     "order": (started, lambda qp: push(qp, 4, order="at")),
@@ -114,6 +138,10 @@ def test_an_interrupted_call_is_undone(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_call_interrupted_at_any_step_is_undone(name: str) -> None:
     interrupted(*CASES[name], None)
+
+
+def test_an_interrupted_push_that_stops_a_query_is_undone_for_the_others() -> None:
+    interrupted(about_to_fail, failed, SAMPLE, standing_of_others)
 
 
 def test_an_interrupted_end_is_undone() -> None:

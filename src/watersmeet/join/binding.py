@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import OptionError, SchemaError
 from watersmeet.join.outer import How
 from watersmeet.sql.condition import BoundCondition, Condition
 from watersmeet.sql.guess import bind_open
 from watersmeet.sql.select import BoundSelect, Select
 from watersmeet.streams.clock import TimeAxis
-from watersmeet.streams.schema import is_open, stored_schema
+from watersmeet.streams.schema import given_schemas, is_open
 from watersmeet.streams.window import Window
 
 Schemas = tuple[pa.Schema | None, ...]  # by stream; None: not known yet
@@ -60,24 +59,8 @@ class Texts:
 
     def given(self, schemas: Mapping[str, Any]) -> Schemas:
         """The option ``schemas=``, by stream."""
-        if not isinstance(schemas, Mapping):
-            raise OptionError(
-                f"schemas= must be a dict of Arrow schemas by stream; got {type(schemas).__name__}"
-            )
-        listed: list[pa.Schema | None] = [None] * len(self.streams)
-        for name, schema in schemas.items():
-            if name not in self.streams:
-                raise OptionError(
-                    f"schemas= must name the streams {', '.join(map(repr, self.streams))}; got {name!r}"
-                )
-            try:
-                arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
-            except (TypeError, ValueError, pa.ArrowException) as error:
-                raise SchemaError(
-                    f"the schema of stream {name!r} must be an Arrow schema; got {schema!r}: {error}"
-                ) from error
-            listed[self.streams.index(name)] = stored_schema(arrow, name)
-        return tuple(listed)
+        found = given_schemas(schemas, self.streams)
+        return tuple(found.get(name) for name in self.streams)
 
     def timeless(self, k: int, schema: pa.Schema) -> bool:
         """Whether the time column of stream k has no type yet. No row can have come: a row without a time is refused."""

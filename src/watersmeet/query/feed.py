@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.codes.interning import Interner
-from watersmeet.errors import OptionError, SchemaError
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.shared import SharedStream, SharedStreams
@@ -22,7 +21,7 @@ from watersmeet.query.block import JoinBlock
 from watersmeet.streams.batch import Reader, one_batch, retyped
 from watersmeet.streams.clock import TimeAxis, refuse_time
 from watersmeet.streams.payload import Chunks, Payload
-from watersmeet.streams.schema import is_open, stored_schema
+from watersmeet.streams.schema import given_schemas, is_open
 from watersmeet.streams.window import Window
 
 Batches = Mapping[str, pa.RecordBatch]
@@ -54,28 +53,7 @@ class Feed:
         self.interner = Interner()  # one for all joins, so that they can share indexes of texts
         self._twins: dict[str, list[int]] = {name: [] for name in self.names}
         self.known = self._knowing({})
-        self.learn(self._given(schemas))
-
-    def _given(self, schemas: Mapping[str, Any]) -> dict[str, pa.Schema]:
-        """The option ``schemas=``."""
-        if not isinstance(schemas, Mapping):
-            raise OptionError(
-                f"schemas= must be a dict of Arrow schemas by stream; got {type(schemas).__name__}"
-            )
-        found = {}
-        for name, schema in schemas.items():
-            if name not in self.windows:
-                raise OptionError(
-                    f"schemas= must name the streams {', '.join(map(repr, self.names))}; got {name!r}"
-                )
-            try:
-                arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
-            except (TypeError, ValueError, pa.ArrowException) as error:
-                raise SchemaError(
-                    f"the schema of stream {name!r} must be an Arrow schema; got {schema!r}: {error}"
-                ) from error
-            found[name] = stored_schema(arrow, name)
-        return found
+        self.learn(given_schemas(schemas, self.names))
 
     # ---- schemas ------------------------------------------------------------------------------------------------
 

@@ -5,10 +5,13 @@ run-end encoding. The schema has none of that, so that all stored rows have one 
 come yet, and the first one decides.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.types as pt
 
-from watersmeet.errors import SchemaError
+from watersmeet.errors import OptionError, SchemaError
 
 DONE = "__done"  # a column of flags that a snapshot adds to the rows
 EXTRA = "__extra_"  # beginning of the names of further columns that are not the user's
@@ -73,6 +76,24 @@ def stored_schema(schema: pa.Schema, stream: str) -> pa.Schema:
     kept = [field for field in schema if not field.name.startswith(INDEX)]
     _check_names([field.name for field in kept], stream)
     return pa.schema([(field.name, storable(field.type, field.name, stream)) for field in kept])
+
+
+def given_schemas(schemas: Any, streams: Sequence[str]) -> dict[str, pa.Schema]:
+    """The option ``schemas=``, checked: the stored schema of each stream that it names."""
+    if not isinstance(schemas, Mapping):
+        raise OptionError(f"schemas= must be a dict of Arrow schemas by stream; got {type(schemas).__name__}")
+    found = {}
+    for name, schema in schemas.items():
+        if name not in streams:
+            raise OptionError(f"schemas= must name the streams {', '.join(map(repr, streams))}; got {name!r}")
+        try:
+            arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise SchemaError(
+                f"the schema of stream {name!r} must be an Arrow schema; got {schema!r}: {error}"
+            ) from error
+        found[name] = stored_schema(arrow, name)
+    return found
 
 
 def storable(kind: pa.DataType, name: str, stream: str) -> pa.DataType:
