@@ -221,7 +221,7 @@ def test_a_type_that_a_refused_push_has_brought_is_forgotten() -> None:
 
 
 def engines(qp: wm.Processor) -> list[Any]:
-    return [block.engine for block in qp._graph.blocks.values() if isinstance(block, JoinBlock)]
+    return [block.engine for block in qp._running.graph.blocks.values() if isinstance(block, JoinBlock)]
 
 
 def test_equal_plans_of_several_queries_are_the_same_blocks() -> None:
@@ -425,13 +425,13 @@ def test_a_call_from_within_a_push_is_refused() -> None:
             heard.append(str(error))
 
     query = qp.create("q", JOIN)
-    push = qp._feed.push
+    push = qp._running.feed.push
 
     def pushing(*given: Any) -> Any:
         tell()
         return push(*given)
 
-    qp._feed.push = pushing  # type: ignore[method-assign]
+    qp._running.feed.push = pushing  # type: ignore[method-assign]
     qp.push(trades=trades(("A", 1, 10)))
     assert heard[0].startswith(
         "a processor must have ended one call before the next; got create() from within a call"

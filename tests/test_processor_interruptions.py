@@ -57,18 +57,20 @@ def started(schemas: bool = True, pushes: int = 3) -> wm.Processor:
 
 def standing(qp: wm.Processor) -> Any:
     """What the processor says of itself; and how many rows the joins have taken, as of calls that count."""
-    qp._mend()
+    qp._running.mend()
     engines = [
         (engine.ledger.arrivals.counts.tolist(), [chain.rows for chain in engine.ledger.chains])
-        for engine in qp._feed.shared.readers
+        for engine in qp._running.feed.shared.readers
     ]
-    return qp.explain(), engines, qp._feed.known.schemas
+    return qp.explain(), engines, qp._running.feed.known.schemas
 
 
 def standing_of_others(qp: wm.Processor) -> Any:
     """The same, but of the query that the push stops: it may be stopped already when the push is interrupted."""
-    qp._mend()
-    return [query.explain() for name, query in qp.queries().items() if name != "bad"], qp._feed.known.schemas
+    qp._running.mend()
+    return [
+        query.explain() for name, query in qp.queries().items() if name != "bad"
+    ], qp._running.feed.known.schemas
 
 
 def interrupted(

@@ -119,7 +119,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "graph": ("feed",),
         "catalog": ("parse", "bind", "graph"),
         "explain": ("catalog",),
-        "processor": ("explain",),
+        "running": ("catalog",),
+        "processor": ("explain", "running"),
     },
     "spark": {
         "spec": (),

@@ -1,0 +1,291 @@
+"""The queries of a processor as they run: everything that a call does, all of it or nothing.
+
+Before the first change an ``Undo`` notes how everything stands. A call counts from the assignment on that puts a ``Settle`` in its place.
+Either is dealt with before the next call, so that whatever interrupts a call, or that, leaves nothing half done.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.api.result import Result
+from watersmeet.errors import OptionError, StateError, WatersmeetError, listed
+from watersmeet.join.engine import JoinEngine
+from watersmeet.join.outcome import Outcome
+from watersmeet.query.block import JoinBlock
+from watersmeet.query.catalog import Entry, bound_entry, read_query
+from watersmeet.query.delta import Answer, side_by_side
+from watersmeet.query.feed import Batches, Feed, Known
+from watersmeet.query.graph import Change, Graph, GraphTurn, blocks_of
+from watersmeet.query.statement import Command
+from watersmeet.streams.interleave import interleaving, order_codes
+from watersmeet.streams.window import Window
+
+Entries = Mapping[str, Entry]
+
+
+@dataclass(frozen=True)
+class Undo:
+    """How everything stood before a call that has not come to its end."""
+
+    entries: Entries
+    fed: Any
+    blocks: Any
+    changes: list[Change] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Settle:
+    """What remains to be done after a call that counts. It may be interrupted, and done again."""
+
+    pushes: int
+    changes: Sequence[Change]
+
+
+class Results(dict[str, Result]):
+    """What a push gives: a Result by the name of each query that runs. ``stopped``: the queries that this push has stopped, and why."""
+
+    stopped: Mapping[str, str]
+
+
+class Running:
+    """Queries by name, the blocks that answer them, and the streams that these read."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed, self.graph = feed, Graph(feed)
+        self.entries: Entries = {}
+        self._created = self._pushes = 0
+        self._pending: Undo | Settle | None = None
+
+    def execute(
+        self,
+        commands: Sequence[Command],
+        windows: Mapping[str, Window] | None = None,
+        only: int | None = None,
+    ) -> Entries:
+        """Do all statements. ``windows``: of the query that they are about; ``only``: the number that it must have."""
+        entries, created = dict(self.entries), self._created
+        for command in commands:
+            name = self._name(command, entries, only)
+            if command.verb == "drop":
+                del entries[name]
+                continue
+            old = entries.get(name)
+            number = created if old is None else old.number
+            created += old is None
+            own = old.asked.windows if windows is None and old is not None else windows
+            entry = Entry(number, name, read_query(command.sql, own, self.feed.names))
+            entries[name] = self._bound(entry, {} if old is None else old.starts)
+        undo = self._undoable()
+        self._change(entries, undo)
+        self._created = created
+        made = self.entries
+        self._pending = Settle(self._pushes, undo.changes)
+        return made
+
+    def _name(self, command: Command, entries: Entries, only: int | None) -> str:
+        name = command.name
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"the name of a query must be a text; got {name!r}")
+        if only is not None and (name not in entries or entries[name].number != only):
+            raise dropped(name)
+        if command.verb == "create" and name in entries:
+            raise OptionError(
+                f"the name of a new query must be free; got {name!r}, which is there; alter it, or drop it first"
+            )
+        if command.verb != "create" and name not in entries:
+            there = listed([repr(one) for one in entries]) if entries else "none"
+            raise OptionError(f"{command.verb} must name a query that is there: {there}; got {name!r}")
+        return name
+
+    def _bound(self, entry: Entry, kept: Mapping[Any, int]) -> Entry:
+        return bound_entry(entry, self.feed.known.schemas, self.feed.windows, self._pushes, kept)
+
+    def _change(self, entries: Entries, undo: Undo) -> None:
+        """Other queries, at once."""
+        kept = [entry.root for entry in entries.values() if entry.root is not None]
+        fresh = [
+            (entry, entry.bound)
+            for entry in entries.values()
+            if entry.root is None and entry.bound is not None
+        ]
+        plans = [(bound.plan, entry.starts) for entry, bound in fresh]
+        roots = self.graph.become(kept, plans, undo.changes)
+        made = {entry.name: replace(entry, root=root) for (entry, _), root in zip(fresh, roots, strict=True)}
+        self.entries = {name: made.get(name, entry) for name, entry in entries.items()}
+
+    # ---- one push -----------------------------------------------------------------------------------------------
+
+    def push(self, known: Known, arrows: dict[str, pa.RecordBatch], order: Any) -> Results:
+        """Let rows arrive, which were read with what was known then."""
+        feed = self.feed
+        if known is not feed.known:  # a schema, or a type, has become known since
+            read = {name: feed.known.readers[name].read(batch) for name, batch in arrows.items()}
+            arrows = {name: batch for name, batch in read.items() if batch is not None}
+        undo = self._undoable()
+        stopped: dict[str, str] = {}
+        self._learn(arrows, stopped, undo)
+        feed.check_times(arrows)
+        turns = [self.feed.names.index(name) for name in arrows]
+        sequence = self._sequence(order, arrows)
+        firsts = {name: feed.arrived(name) for name in arrows}
+        outcomes = self._joined(arrows, sequence, turns, stopped)
+        results = self._results(GraphTurn(feed.known.schemas, arrows, firsts, outcomes), stopped)
+        return self._counted(results, stopped, self._pushes + 1)
+
+    def _learn(self, arrows: Batches, stopped: dict[str, str], undo: Undo) -> None:
+        """What a push makes known; queries that have waited for it begin."""
+        fresh = self.feed.news(arrows)
+        if fresh:
+            self.feed.learn(fresh)
+            entries = {
+                name: self._rebound(entry, fresh.keys(), stopped) for name, entry in self.entries.items()
+            }
+            self._change(entries, undo)
+
+    def _rebound(self, entry: Entry, streams: Any, stopped: dict[str, str]) -> Entry:
+        if entry.stopped is not None or entry.asked.streams.isdisjoint(streams):
+            return entry
+        try:
+            return self._bound(entry, entry.starts)
+        except WatersmeetError as error:
+            stopped[entry.name] = str(error)
+            return entry.because(str(error))
+
+    def _sequence(self, order: Any, arrows: Batches) -> np.ndarray | None:
+        if order is None or (isinstance(order, str) and not arrows):
+            return None
+        names = list(arrows) if isinstance(order, str) else list(self.feed.names)
+        sizes = [arrows[name].num_rows if name in arrows else 0 for name in names]
+        codes: list[np.ndarray | None] = [None] * len(names)
+        if isinstance(order, str):
+            schemas = [self.feed.known.schemas[name] for name in names]
+            codes = list(order_codes(order, names, schemas, [arrows[name] for name in names]))
+        found = interleaving(order, names, sizes, codes)
+        return np.array([self.feed.names.index(name) for name in names], np.uint8)[found]
+
+    def _joined(
+        self, arrows: Batches, sequence: np.ndarray | None, turns: Sequence[int], stopped: dict[str, str]
+    ) -> dict[JoinEngine, Outcome]:
+        """What the joins find. One that fails is stopped, with the queries that it is for, and the others begin again."""
+        while True:
+            try:
+                return self.feed.push(arrows, sequence, turns)
+            except MemoryError:
+                raise
+            except Exception:
+                failures = dict(self.feed.shared.failures)
+                if not failures:
+                    raise
+                self._stop_joins(failures, stopped)
+
+    def _stop_joins(self, failures: Mapping[JoinEngine, Exception], stopped: dict[str, str]) -> None:
+        """Joins that have failed end here, and stay so should the push be taken back for another reason."""
+        self.feed.shared.take_back()
+        undo = self._pending
+        assert isinstance(undo, Undo)
+        before = {name: _stopped_by(entry, failures, {}) for name, entry in undo.entries.items()}
+        self._pending = undo = replace(undo, entries=before)
+        failed = [
+            block
+            for block in self.graph.blocks.values()
+            if isinstance(block, JoinBlock) and block.engine in failures
+        ]
+        entries = {name: _stopped_by(entry, failures, stopped) for name, entry in self.entries.items()}
+        self._change(entries, undo)
+        for block in failed:
+            self.feed.detach(block)
+
+    def _results(self, turn: GraphTurn, stopped: dict[str, str]) -> dict[str, Result]:
+        results = {}
+        for name, entry in self.entries.items():
+            if entry.root is None or entry.bound is None:
+                continue
+            try:
+                delta = turn.of(entry.root)
+                matches, chunks = side_by_side(delta)
+                results[name] = Result(Answer(delta, entry.bound.names), matches, chunks, delta.late)
+            except MemoryError:
+                raise
+            except Exception as error:
+                stopped[name] = _said(error)
+        return results
+
+    def _counted(self, results: dict[str, Result], stopped: dict[str, str], pushes: int) -> Results:
+        """A push counts from the moment on that what remains to be done is noted: that is done before the next call."""
+        undo = self._pending
+        assert isinstance(undo, Undo)
+        if stopped.keys() & results.keys() or any(self.entries[name].runs for name in stopped):
+            entries = {
+                name: entry.because(stopped[name]) if name in stopped else entry
+                for name, entry in self.entries.items()
+            }
+            self._change(entries, undo)
+        given = Results(results)
+        given.stopped = stopped
+        self._pending = Settle(pushes, undo.changes)
+        return given
+
+    def finish(self) -> Results:
+        """End the streams."""
+        shared = self.feed.shared
+        shared.mend()
+        self._undoable()
+        stopped: dict[str, str] = {}
+        outcomes = {engine: engine.finish() for engine in shared.readers}
+        results = self._results(GraphTurn(self.feed.known.schemas, {}, {}, outcomes), stopped)
+        return self._counted(results, stopped, self._pushes)
+
+    # ---- all or nothing -----------------------------------------------------------------------------------------
+
+    def _undoable(self) -> Undo:
+        """From here on everything that changes is taken back, unless the call counts in the end."""
+        undo = Undo(self.entries, self.feed.mark(), self.graph.mark())
+        self._pending = undo
+        return undo
+
+    def mend(self) -> None:
+        """What a call has left to do: to take back what it has changed, or to let go of what is not needed any more."""
+        pending = self._pending
+        if isinstance(pending, Undo):
+            self._take_back(pending)
+        elif pending is not None:
+            self._pushes = pending.pushes
+            self.feed.shared.commit()
+            for change in pending.changes:
+                self.graph.settle(change)
+        self._pending = None
+
+    def _take_back(self, undo: Undo) -> None:
+        shared = self.feed.shared
+        shared.take_back()
+        for engine in shared.readers:
+            engine.take_back()
+        for change in reversed(undo.changes):
+            self.graph.undo(change)
+        self.feed.back_to(undo.fed)
+        self.graph.back_to(undo.blocks)
+        self.entries = undo.entries
+
+
+def dropped(name: str) -> StateError:
+    """What to say of a query that is not there any more."""
+    return StateError(f"query {name!r} must be there; it was dropped; create it anew")
+
+
+def _said(error: Exception) -> str:
+    """Why a query was stopped. The push was not refused, as a join alone would have it."""
+    if isinstance(error, WatersmeetError):
+        return str(error).replace("the push was refused whole: ", "")
+    return f"{type(error).__name__}: {error}"
+
+
+def _stopped_by(entry: Entry, failures: Mapping[JoinEngine, Exception], stopped: dict[str, str]) -> Entry:
+    for block in () if entry.root is None else blocks_of(entry.root):
+        if isinstance(block, JoinBlock) and block.engine in failures:
+            stopped[entry.name] = _said(failures[block.engine])
+            return entry.because(stopped[entry.name])
+    return entry
