@@ -171,6 +171,9 @@ def test_a_self_join_takes_each_row_under_both_names(
             mine = batch(events, "a")
             wanted = alone.push(p=mine, q=mine, order=["p", "q"] * mine.num_rows)
             assert listed(results["self"]) == listed(wanted)
+            late = {name: rows.column("id").to_pylist() for name, rows in results["self"].late.items()}
+            alone_late = {name: rows.column("id").to_pylist() for name, rows in wanted.late.items()}
+            assert late == {{"p": "a"}.get(name, name): ids for name, ids in alone_late.items()}
         if company:
             present, order = names_and_order(events)
             lone = other.push({name: batch(events, name) for name in present}, **order)

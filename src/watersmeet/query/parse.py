@@ -247,7 +247,7 @@ class _Reader:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
             self._check_parts(node, {"this", "alias"}, "a subquery in FROM")
             self._check_alias(node)
-            return Derived(self.query(node.this, withs), node.alias or "", span_of(node))
+            return Derived(self.query(node.this, withs), node.alias or "subquery", span_of(node))
         if not isinstance(node, exp.Table):
             got = "a join in brackets" if isinstance(node, exp.Subquery) else node.key.upper()
             raise self._refusal(

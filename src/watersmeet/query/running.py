@@ -15,9 +15,10 @@ from watersmeet.api.result import Result
 from watersmeet.errors import OptionError, StateError, WatersmeetError, listed
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
+from watersmeet.query.bind import Bound
 from watersmeet.query.block import JoinBlock
 from watersmeet.query.catalog import Entry, bound_entry, read_query
-from watersmeet.query.delta import Answer, side_by_side
+from watersmeet.query.delta import Answer, Late, side_by_side
 from watersmeet.query.feed import Batches, Feed, Known
 from watersmeet.query.graph import Change, Graph, GraphTurn, blocks_of
 from watersmeet.query.statement import Command
@@ -207,12 +208,18 @@ class Running:
             try:
                 delta = turn.of(entry.root)
                 matches, chunks = side_by_side(delta)
-                results[name] = Result(Answer(delta, entry.bound.names), matches, chunks, delta.late)
+                late = self._late(delta.late, entry.bound)
+                results[name] = Result(Answer(delta, entry.bound.names), matches, chunks, late)
             except MemoryError:
                 raise
             except Exception as error:
                 stopped[name] = _said(error)
         return results
+
+    def _late(self, late: Late, bound: Bound) -> Late:
+        """Late rows by stream; of a stream that is read again, by its name in the text."""
+        names = dict(zip(bound.plan.leaves, bound.names, strict=True))
+        return {leaf if leaf in self.feed.windows else names[leaf]: batch for leaf, batch in late.items()}
 
     def _counted(self, results: dict[str, Result], stopped: dict[str, str], pushes: int) -> Results:
         """A push counts from the moment on that what remains to be done is noted: that is done before the next call."""
