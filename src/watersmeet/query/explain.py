@@ -1,5 +1,6 @@
 """Queries and their blocks in words."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from watersmeet.api.show import counted
@@ -15,10 +16,17 @@ def explain_processor(feed: Feed, entries: Mapping[str, Entry]) -> str:
         f"stream {name}: {window}; {counted(feed.arrived(name), 'row')} arrived, {feed.stored(name):,} stored"
         for name, window in feed.windows.items()
     ]
-    return "\n".join([*lines, *(explain_query(entry, entries) for entry in entries.values())])
+    readers = block_readers(entries)
+    return "\n".join([*lines, *(explain_query(entry, readers) for entry in entries.values())])
 
 
-def explain_query(entry: Entry, entries: Mapping[str, Entry]) -> str:
+def block_readers(entries: Mapping[str, Entry]) -> Counter[Block]:
+    """How many queries each block is for."""
+    roots = [entry.root for entry in entries.values() if entry.root is not None]
+    return Counter(block for root in roots for block in set(blocks_of(root)))
+
+
+def explain_query(entry: Entry, readers: Mapping[Block, int]) -> str:
     """A query: what it is doing, and its blocks, each above those it reads from."""
     state = "running"
     if entry.waits is not None:
@@ -28,18 +36,12 @@ def explain_query(entry: Entry, entries: Mapping[str, Entry]) -> str:
     head = f"query {entry.name}: {state}"
     if entry.root is None:
         return head
-    others = {
-        id(block): other.name
-        for other in entries.values()
-        if other.name != entry.name and other.root is not None
-        for block in blocks_of(other.root)
-    }
-    return "\n".join([head, *_lines(entry.root, others, 1)])
+    return "\n".join([head, *_lines(entry.root, readers, 1)])
 
 
-def _lines(block: Block, others: Mapping[int, str], depth: int) -> list[str]:
-    shared = "; shared" if id(block) in others else ""
+def _lines(block: Block, readers: Mapping[Block, int], depth: int) -> list[str]:
+    shared = "; shared" if readers[block] > 1 else ""
     first, *rest = str(block.instruction).split("\n")
     lines = [f"{first} ({counted(block.rows, 'row')}{shared})", *rest]
-    below = [line for one in block.inputs for line in _lines(one, others, depth + 1)]
+    below = [line for one in block.inputs for line in _lines(one, readers, depth + 1)]
     return ["  " * depth + line for line in lines] + below

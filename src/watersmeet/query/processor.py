@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError, StateError, listed
 from watersmeet.query.catalog import Entry
-from watersmeet.query.explain import explain_processor, explain_query
+from watersmeet.query.explain import block_readers, explain_processor, explain_query
 from watersmeet.query.feed import Feed
 from watersmeet.query.parse import parse_commands
 from watersmeet.query.running import Results, Running, dropped
@@ -236,7 +236,7 @@ class Processor:
 
     def _explain_one(self, entry: Entry) -> str:
         with self._lock:
-            return explain_query(entry, self._running.entries)
+            return explain_query(entry, block_readers(self._running.entries))
 
     def _find(self, name: str, number: int) -> Entry | None:
         entry = self._running.entries.get(name)
