@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watersmeet.index.base import Bounds, Index, Keys, PairBuffer, SortedRun
-from watersmeet.kernels.filter import emit, keep_arrived, keep_between, keep_within
+from watersmeet.kernels.filter import emit, keep_among, keep_arrived, keep_between, keep_within
 from watersmeet.kernels.sort import is_sorted
 from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import BOTTOM, TOP
@@ -90,7 +90,7 @@ class SubWindow:
     ) -> None:
         self.base, self.capacity, self.count = base, capacity, 0
         self.index, self.others = index, tuple(others)
-        self.codes = [np.empty(capacity, np.int64) for _ in range(checked)]
+        self.codes = np.empty((checked, capacity), np.int64)  # by band checked on candidates, then by offset
         self.times = np.empty(capacity, np.int64) if timed else None
         self.min_time, self.max_time, self.in_order = TOP, BOTTOM, True
         self.trimmed = 0  # rows below this offset are no longer in the index
@@ -157,7 +157,7 @@ class SubWindow:
                 index.seal()
                 index.sealed = True
         if self.count < self.capacity:
-            self.codes = [codes[: self.count].copy() for codes in self.codes]
+            self.codes = self.codes[:, : self.count].copy()
             self.times = None if self.times is None else self.times[: self.count].copy()
             self.capacity = self.count
 
@@ -296,18 +296,8 @@ def _band_filter(codes: np.ndarray, check: Check) -> Thin:
     if len(check) == 1:
         lo, hi = check[0]
         return lambda pairs, n: keep_between(pairs.probe, pairs.row, n, codes, lo, hi)
-
-    def any_band(pairs: PairBuffer, n: int) -> int:
-        probe, row = pairs.probe[:n], pairs.row[:n]
-        value = codes[row]
-        inside = np.zeros(n, np.bool_)
-        for lo, hi in check:
-            inside |= (lo[probe] <= value) & (value <= hi[probe])
-        kept = int(inside.sum())
-        pairs.probe[:kept], pairs.row[:kept] = probe[inside], row[inside]
-        return kept
-
-    return any_band
+    lows, highs = np.array([lo for lo, _ in check]), np.array([hi for _, hi in check])
+    return lambda pairs, n: keep_among(pairs.probe, pairs.row, n, codes, lows, highs)
 
 
 Maker = Callable[[int, SubWindow | None], Sequence[Index]]  # of a capacity, after a sub-window

@@ -81,7 +81,6 @@ def make_plan(
     equalities in a key, and has been measured.
     """
     bands = sorted(condition.bands, key=lambda band: share_of(band, selectivity))
-    ordered = [band for band in bands if band.domain.ordered or band.equality]
     equalities = [band for band in bands if band.hashable]
     two_sided = [band for band in bands if band.width is not None and band.domain.ordered]
 
@@ -118,9 +117,9 @@ def make_plan(
             return by_equalities(("hash",))
         return by_band(equalities[0], ("hash",))
     if index in FOR_RANGES:
-        if not ordered:
+        if not bands:
             raise OptionError(_needs(index, "an equality, inequality or band between the streams", condition))
-        return by_band(ordered[0], (index,))
+        return by_band(bands[0], (index,))
     if index == "scan" or not bands:
         return by_band(bands[0], ("scan",)) if bands else by_nothing(())
     if len(equalities) > 1 and bands[0].hashable:

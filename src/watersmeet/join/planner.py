@@ -287,10 +287,9 @@ class Planner:
     def _drivers(self, links: Sequence[Link]) -> tuple[Link, ...]:
         """What drives a step: all equalities as one key, if one of them is the most selective; else that band alone."""
         equalities = [link for link in links if link.band.hashable]
-        ordered = [link for link in links if link.band.domain.ordered or link.band.equality]
         together = self.index == "hash" or (self.index == "auto" and bool(links) and links[0].band.hashable)
         if not together:
-            return tuple(ordered[:1])
+            return tuple(links[:1])
         by_column: dict[int, Link] = {}
         for link in equalities:
             by_column.setdefault(link.target, link)

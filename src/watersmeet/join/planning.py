@@ -211,9 +211,16 @@ class Planning:
         """Remember how many rows come at a time, before they are stored: a first sub-window has nothing else to go by."""
         for k, mine in enumerate(pushed):
             if mine is not None and mine.batch.num_rows:
-                for j, habits in enumerate(self.habits):
-                    habits.learn("batch" if j == k else "probes", mine.batch.num_rows)
+                self.learn_size(k, mine.batch.num_rows)
                 self._learn_keys(k, mine)
+
+    def learn_size(self, k: int, rows: int) -> None:
+        """So many rows of stream k come at a time."""
+        for j, habits in enumerate(self.habits):
+            if j != k and habits.probes != rows:
+                habits.learn("probes", rows)
+            elif j == k and habits.batch != rows:
+                habits.learn("batch", rows)
 
     def _learn_keys(self, k: int, mine: Pushed) -> None:
         """Whether keys keep increasing: the batch's smallest is not below the largest before."""

@@ -1,6 +1,6 @@
 """A batch made ready, once: keys and codes computed, sorted by the driving key; as a block to store, and as a probe."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -47,16 +47,25 @@ def read_columns(
 
 
 def _codes_of(
-    condition: BoundCondition, bands: Iterable[Band], stream: str, batch: pa.RecordBatch
+    condition: BoundCondition, bands: Sequence[Band], stream: str, batch: pa.RecordBatch
 ) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
     """The codes of a batch by band, and masks of the rows that pass the filters and have codes (None: all)."""
-    passes = condition.passes(stream, batch)
-    found = [band.keys(stream, batch) for band in bands]
-    return [codes for codes, _ in found], [passes, *(valid for _, valid in found)]
+    codes: list[np.ndarray] = []
+    masks = [condition.passes(stream, batch)]
+    made: dict[Hashable, np.ndarray] = {}
+    for band in bands:
+        source = band.sources[stream]
+        if source not in made:
+            made[source], valid = band.keys(stream, batch)
+            masks.append(valid)
+        codes.append(made[source])
+    return codes, masks
 
 
 def cut_block(columns: Columns, start: int, stop: int) -> Block:
     """The rows [start, stop) as a block, sorted by its driving key. Rows that cannot match get no key."""
+    if columns.usable is None and stop - start == columns.count:
+        return Block(columns.first, columns.count, sorted_keys(columns.driving), columns.codes, columns.times)
     driving = tuple(array[start:stop] for array in columns.driving)
     rows = None
     if columns.usable is not None:
@@ -71,7 +80,14 @@ def prepare_block(
     plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None
 ) -> Block:
     """A whole batch as one block."""
-    return cut_block(read_columns(plan, stream, batch, first, times), 0, batch.num_rows)
+    if plan.checks or plan.condition.filters:
+        columns = read_columns(plan, stream, batch, first, times)
+    else:
+        driving, valid = plan.driver.codes(stream, batch)
+        if valid is None:  # a push of one row spends its time here
+            return Block(first, batch.num_rows, sorted_keys(driving), [], times)
+        columns = Columns(first, batch.num_rows, driving, valid, [], times)
+    return cut_block(columns, 0, batch.num_rows)
 
 
 def prepare_for_steps(
@@ -79,7 +95,7 @@ def prepare_for_steps(
 ) -> Block:
     """The same for a join of many streams: the codes of all columns, and a key for each index of the stream."""
     name = orders.condition.streams[k]
-    codes, masks = _codes_of(orders.condition, (band for band, _ in orders.columns[k]), name, batch)
+    codes, masks = _codes_of(orders.condition, [band for band, _ in orders.columns[k]], name, batch)
     valid = all_valid(masks)
     rows = (
         np.arange(batch.num_rows, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)

@@ -46,12 +46,17 @@ def find_pairs(
 ) -> None:
     """All results of the probe in this sub-window, as pairs of arrival numbers."""
     for n in sub.candidates(probe, buffer):
-        probes, stored = sub.numbers(probe, buffer, n)
-        if residual is not None:
-            holds = residual.holds(side, probes, stored)
-            probes, stored = probes[holds], stored[holds]
-            if not probes.size:
-                continue
+        keep_pairs(*sub.numbers(probe, buffer, n), side, residual, out)
+
+
+def keep_pairs(
+    probes: np.ndarray, stored: np.ndarray, side: int, residual: PairResidual | None, out: Matches
+) -> None:
+    """Pairs of arrival numbers that satisfy the bands: those that satisfy the residual too are results."""
+    if residual is not None:
+        holds = residual.holds(side, probes, stored)
+        probes, stored = probes[holds], stored[holds]
+    if probes.size:
         out.add(side, probes, stored)
 
 
