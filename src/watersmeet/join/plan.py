@@ -23,7 +23,8 @@ from watersmeet.join.drivers import (
     Stabbing,
 )
 from watersmeet.kernels.sort import sort_keys
-from watersmeet.sql.condition import Band, BoundCondition
+from watersmeet.sql.condition import Band, BoundCondition, Residual
+from watersmeet.sql.program import Program
 
 INDEXES = ("auto", "scan", "hash", "rap_table", "wib_tree", "bi_sort", "grid")
 FOR_RANGES = ("bi_sort", "rap_table", "wib_tree")  # those that look for a range of keys
@@ -40,6 +41,12 @@ class Plan:
     selectivity: dict[str, float] = field(
         default_factory=dict
     )  # estimated share of pairs each band lets through
+    program: Program | None = None  # what of the residual is computed from columns beside the codes
+    residual: Residual | None = None  # what is evaluated on the rows
+
+    def width(self, stream: str) -> int:
+        """How many columns of codes a stream's rows have beside their keys."""
+        return len(self.checks) + (0 if self.program is None else self.program.width(stream))
 
     @property
     def ranges_suffice(self) -> bool:
@@ -86,7 +93,8 @@ def make_plan(
 
     def plan(driver: Driver, kinds: tuple[str, ...], used: Sequence[Band]) -> Plan:
         kept = tuple(band for band in bands if band not in used)
-        return Plan(condition, driver, kinds, kept, selectivity)
+        residual = condition.residuals[0] if condition.residuals else None
+        return Plan(condition, driver, kinds, kept, selectivity, residual=residual)
 
     def by_band(band: Band, kinds: tuple[str, ...]) -> Plan:
         return plan(OneKey(band, (band,)), kinds, (band,))

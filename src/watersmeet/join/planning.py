@@ -38,10 +38,10 @@ class Planning:
         size: int | None,
         probe_order: Mapping[int, Sequence[int]] | None = None,
         stash: str | int | None = None,
-        stabbing: bool = True,
+        in_flow: bool = False,
     ) -> None:
-        """``stabbing``: whether a row may look for what is known by now of the rows stored: not where it looks for rows that come later."""
-        self._stabbing = stabbing
+        """``in_flow``: rows may look for rows that come later, and are stored by cores that keep no more than keys and codes of bands."""
+        self._in_flow = in_flow
         self.ledger, self.index, self.mode, self.size = ledger, index, mode, size
         self.probe_order, self.stash = probe_order or {}, stash
         self.condition: BoundCondition | None = None
@@ -101,6 +101,9 @@ class Planning:
             plan = self._same_driver(
                 make_plan(self.condition, self.index, shares, max(rows), self._reaches())
             )
+            if not self._in_flow:
+                program, residual = self.condition.compiled
+                plan = replace(plan, program=program, residual=residual)
             access: Access = pair_access(
                 plan, ledger.streams, self.habits, ledger.payload, self.mode, ledger.how
             )
@@ -128,7 +131,7 @@ class Planning:
         if len(self.condition.bands) < 2:
             return []
         samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
-        found = [(reach, measured(reach, samples)) for reach in reaches(self.condition, self._stabbing)]
+        found = [(reach, measured(reach, samples)) for reach in reaches(self.condition, not self._in_flow)]
         return [(reach, facts) for reach, facts in found if facts is not None]
 
     def forget(self) -> None:

@@ -11,6 +11,7 @@ from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
 from watersmeet.join.drivers import all_valid, probing
 from watersmeet.join.orders import Link, Orders, Source
+from watersmeet.join.pair_test import PairTest
 from watersmeet.join.plan import Plan
 from watersmeet.sql.condition import Band, BoundCondition
 from watersmeet.streams.arrival import Validity
@@ -35,6 +36,7 @@ class Columns:
     usable: np.ndarray | None  # which rows can match at all; None: all of them
     codes: list[np.ndarray]  # of the bands checked on candidates
     times: np.ndarray | None
+    nulls: bool = False  # whether any column of a program has NULL
 
 
 def read_columns(
@@ -43,7 +45,11 @@ def read_columns(
     """Codes of a batch. Rows that cannot match (a NULL key, a failed filter) are not usable."""
     driving, valid = plan.driver.codes(stream, batch)
     codes, masks = _codes_of(plan.condition, plan.checks, stream, batch)
-    return Columns(first, batch.num_rows, driving, all_valid((valid, *masks)), codes, times)
+    usable, nulls = all_valid((valid, *masks)), False
+    if plan.program is not None:
+        codes += plan.program.inputs(stream, batch)
+        nulls = bool(codes[-1].any())
+    return Columns(first, batch.num_rows, driving, usable, codes, times, nulls)
 
 
 def _codes_of(
@@ -65,7 +71,8 @@ def _codes_of(
 def cut_block(columns: Columns, start: int, stop: int) -> Block:
     """The rows [start, stop) as a block, sorted by its driving key. Rows that cannot match get no key."""
     if columns.usable is None and stop - start == columns.count:
-        return Block(columns.first, columns.count, sorted_keys(columns.driving), columns.codes, columns.times)
+        keys = sorted_keys(columns.driving)
+        return Block(columns.first, columns.count, keys, columns.codes, columns.times, nulls=columns.nulls)
     driving = tuple(array[start:stop] for array in columns.driving)
     rows = None
     if columns.usable is not None:
@@ -73,14 +80,15 @@ def cut_block(columns: Columns, start: int, stop: int) -> Block:
         driving = tuple(array[rows] for array in driving)
     codes = [array[start:stop] for array in columns.codes]
     times = None if columns.times is None else columns.times[start:stop]
-    return Block(columns.first + start, stop - start, sorted_keys(driving, rows), codes, times)
+    keys = sorted_keys(driving, rows)
+    return Block(columns.first + start, stop - start, keys, codes, times, nulls=columns.nulls)
 
 
 def prepare_block(
     plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None
 ) -> Block:
     """A whole batch as one block."""
-    if plan.checks or plan.condition.filters:
+    if plan.checks or plan.condition.filters or plan.program is not None:
         columns = read_columns(plan, stream, batch, first, times)
     else:
         driving, valid = plan.driver.codes(stream, batch)
@@ -111,10 +119,13 @@ def prepare_for_steps(
 
 def make_probe(plan: Plan, stream: str, block: Block, validity: Validity) -> Probe:
     """The bounds that a block's rows put on the other stream's keys and codes."""
-    checks: list[Check | None] = [
-        band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=True)
-    ]
-    return Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
+    checks: list[Check | None] = [None] * len(block.codes)
+    for place, band in enumerate(plan.checks):
+        checks[place] = band.bounds(stream, block.codes[place])
+    probe = Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
+    if plan.program is not None:
+        probe.test = PairTest(plan.program, stream, block, len(plan.checks))
+    return probe
 
 
 def link_checks(

@@ -9,7 +9,7 @@ from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches, RangeRecords
 from watersmeet.kernels.probe import count_ranges
 from watersmeet.kernels.ranges import keep_filled
-from watersmeet.sql.condition import BoundCondition, Residual
+from watersmeet.sql.condition import Residual
 from watersmeet.streams.payload import Payload
 
 
@@ -32,9 +32,8 @@ def satisfying(
 class PairResidual:
     """What the bands between two streams leave open."""
 
-    def __init__(self, condition: BoundCondition, payload: Sequence[Payload | None]) -> None:
-        (self._residual,) = condition.residuals
-        self._streams, self._payload = condition.streams, payload
+    def __init__(self, residual: Residual, streams: Sequence[str], payload: Sequence[Payload | None]) -> None:
+        self._residual, self._streams, self._payload = residual, streams, payload
 
     def holds(self, side: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
         """Which pairs satisfy it; given by arrival numbers of the probing rows, of stream ``side``, and of the stored ones."""

@@ -2,7 +2,8 @@
 
 The same steps as ``JoinEngine.push`` and the same results, without tasks, slices and threads in between, which cost more than they save. A
 whole chain is probed in one kernel call that makes the same comparisons as ``probing.py``. That needs BI-Sort in every sub-window, as
-the index chooser gives tiny batches; a chain that has another index is probed as by any other push.
+the index chooser gives tiny batches; a chain that has another index is probed as by any other push, and so is one of a join with a
+program (``sql/program.py``).
 """
 
 from collections.abc import Sequence
@@ -132,6 +133,8 @@ class ShortWay:
         out: Matches,
     ) -> bool:
         """All results of a few rows of stream k with the other stream's; False: nothing was done, take the long way."""
+        if access.plan.program is not None:
+            return False
         runs = self._runs[1 - k]
         if runs is None or not runs.holds(stored):
             runs = self._runs[1 - k] = _gather_runs(stored)
@@ -185,11 +188,10 @@ class ShortWay:
     def _search(self, runs: "_Runs", asked: tuple[np.ndarray | None, ...]) -> int:
         """Fill the scratch arrays with pairs, and return how many there are, of which some may not have found room."""
         newest, n = runs.newest, 0
-        buffer = (newest.buffer_keys, newest.buffer_rows, newest.buffered)
-        for group in runs.groups:
-            n = chain_pairs(*group, *buffer, *asked, n, self._probes, self._stored)
-            buffer = (_NO_KEYS, _NO_ROWS, 0)
-        return n
+        for group in runs.groups[:-1]:
+            n = chain_pairs(*group, _NO_KEYS, _NO_ROWS, 0, 0, *asked, n, self._probes, self._stored)
+        buffer = (newest.buffer_keys, newest.buffer_rows, newest.buffered, runs.place)
+        return chain_pairs(*runs.groups[-1], *buffer, *asked, n, self._probes, self._stored)
 
 
 def _insert(engine: Host, k: int, block: Block) -> None:
@@ -229,7 +231,8 @@ class _Runs:
     subwindows: Sequence[SubWindow]
     newest: BISort
     keys: np.ndarray  # main array of the newest: a merge makes a new one
-    groups: list[tuple[Any, ...]]  # the newest sub-window first
+    groups: list[tuple[Any, ...]]  # the oldest sub-window first
+    place: int  # of the newest in the last group
 
     def holds(self, subwindows: Sequence[SubWindow]) -> bool:
         """Whether these are still the runs: expiry makes a new list, a new sub-window a new index, a merge new keys.
@@ -242,12 +245,12 @@ class _Runs:
 
 def _gather_runs(subwindows: Sequence[SubWindow]) -> _Runs | None:
     """The sub-windows in groups, or None if one of them has another index."""
-    indexes = [sub.index for sub in reversed(subwindows) if type(sub.index) is BISort]
+    indexes = [sub.index for sub in subwindows if type(sub.index) is BISort]
     if len(indexes) < len(subwindows):
         return None
     parts: list[tuple[Any, ...]] = [
         (index.keys, index.rows, sub.base, sub.codes, sub.times)
-        for index, sub in zip(indexes, reversed(subwindows), strict=True)
+        for index, sub in zip(indexes, subwindows, strict=True)
     ]
     parts += [(_NO_KEYS, _NO_ROWS, 0, _NO_CODES, _NO_KEYS)] * (-len(parts) % GROUP)
     checked, timed = bool(len(subwindows[0].codes)), subwindows[0].times is not None
@@ -255,4 +258,4 @@ def _gather_runs(subwindows: Sequence[SubWindow]) -> _Runs | None:
     for start in range(0, len(parts), GROUP):
         keys, rows, bases, codes, times = zip(*parts[start : start + GROUP], strict=True)
         groups.append((keys, rows, bases, codes if checked else None, times if timed else None))
-    return _Runs(subwindows, indexes[0], indexes[0].keys, groups)
+    return _Runs(subwindows, indexes[-1], indexes[-1].keys, groups, (len(indexes) - 1) % GROUP)

@@ -19,6 +19,7 @@ def chain_pairs(
     buffer_keys,
     buffer_rows,
     used,
+    buffered,
     lo,
     hi,
     probes,
@@ -33,7 +34,7 @@ def chain_pairs(
     out_probe,
     out_stored,
 ):
-    """Pairs (probing row, stored arrival number) of a few probes with GROUP sub-windows: sorted runs, and the first one's insertion buffer.
+    """Pairs (probing row, stored arrival number) of a few probes with GROUP sub-windows: sorted runs, and the buffer of one, ``buffered``.
 
     Probe i is row ``probes[i]`` of its block, and looks for keys in [lo[i], hi[i]]. By row of the block: arrival numbers [since, until) (or
     one range for all rows), times [earliest, latest], and codes in one of the ranges [low, high] of each checked band, of which band c has
@@ -41,11 +42,13 @@ def chain_pairs(
     costs a call as much as a search. ``n`` pairs are there already. Returns how many there are then; more than fit means that not
     all were written.
     """
-    for i in range(lo.size):
-        p = probes[i]
-        by = p if since.size > 1 else 0
-        for g in range(GROUP):
-            run = keys[g]
+    for g in range(GROUP):
+        run = keys[g]
+        if run.size == 0:
+            continue
+        for i in range(lo.size):
+            p = probes[i]
+            by = p if since.size > 1 else 0
             place = 0
             end = run.size
             bound = lo[i]
@@ -73,22 +76,26 @@ def chain_pairs(
                         out_probe[n] = p
                         out_stored[n] = arrival
                     n += 1
+    g = buffered
+    for i in range(lo.size) if used else range(0):
         # Most buffers hold no match: count first, without a branch.
         found = 0
         for j in range(used):
             found += (buffer_keys[j] >= lo[i]) & (buffer_keys[j] <= hi[i])
         if found == 0:
             continue
+        p = probes[i]
+        by = p if since.size > 1 else 0
         for j in range(used):
             if lo[i] <= buffer_keys[j] <= hi[i]:
                 row = buffer_rows[j]
-                arrival = bases[0] + row
+                arrival = bases[g] + row
                 fits = (since[by] <= arrival) & (arrival < until[by])
                 if times is not None:
-                    fits &= (earliest[p] <= times[0][row]) & (times[0][row] <= latest[p])
+                    fits &= (earliest[p] <= times[g][row]) & (times[g][row] <= latest[p])
                 if codes is not None:
                     for c in range(firsts.size - 1):
-                        code, inside = codes[0][c, row], False
+                        code, inside = codes[g][c, row], False
                         for part in range(firsts[c], firsts[c + 1]):
                             inside |= (low[part, p] <= code) & (code <= high[part, p])
                         fits &= inside

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from watersmeet.sql.evaluate import evaluate
 from watersmeet.sql.intervals import NANOSECONDS, Atom, intersected
 from watersmeet.sql.names import check_streams
 from watersmeet.sql.parse import parse_condition
+from watersmeet.sql.program import Program, compiled
 from watersmeet.sql.syntax import Source, Syntax
 from watersmeet.sql.tree import Call, Column, Expr, Literal, columns_of, conjunction, streams_of, walk
 
@@ -244,6 +246,19 @@ class BoundCondition:
         needed += [side for band in self.bands for side in (band.left, band.right)]
         self.columns = {stream: _columns_in(needed, stream) for stream in streams}
         self._filter_columns = {stream: columns_of(expr) for stream, expr in self.filters.items()}
+
+    @cached_property
+    def compiled(self) -> tuple[Program | None, Residual | None]:
+        """The residual of two streams in two parts: what the machine of ``program.py`` can do, and the rest."""
+        if self.residual is None:
+            return None, None
+        parts = [(part, compiled(part, self.streams)) for part in _conjuncts(self.residual)]
+        known = conjunction([part for part, program in parts if program is not None])
+        program = None if known is None else compiled(known, self.streams)
+        if program is None:
+            return None, self.residuals[0]
+        rest = _by_streams([part for part, made in parts if made is None], self.streams)
+        return program, rest[0] if rest else None
 
     @property
     def impossible(self) -> bool:
