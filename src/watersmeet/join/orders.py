@@ -21,7 +21,7 @@ Source = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Link:
+class Comparison:
     """A band as a step uses it: from a column of a stream that is there to a column of the stream that is looked for."""
 
     band: Band
@@ -65,8 +65,8 @@ class Step:
 
     stream: int
     by: int  # which arrangement of that stream
-    drivers: tuple[Link, ...]  # one band, or equalities; none: every row is a candidate
-    checks: tuple[Link, ...]  # compared on candidates
+    drivers: tuple[Comparison, ...]  # one band, or equalities; none: every row is a candidate
+    checks: tuple[Comparison, ...]  # compared on candidates
     residuals: tuple[Residual, ...]  # evaluated on the rows as soon as all their streams are there
     carried: tuple[int, ...]  # columns of this stream that later steps start from
     kept: tuple[Source, ...]  # of the streams that were there, the columns that later steps still start from
@@ -77,13 +77,13 @@ class Step:
     def bounds(self, codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
         """What partial results look for among the keys; ``rows``: how many there are."""
         if self.cells is not None:
-            mine = [codes[link.source] for link in self.drivers]
+            mine = [codes[comparison.source] for comparison in self.drivers]
             return probing(self.cells, self.drivers[0].name, sorted_keys(self.cells.located(*mine)))
         return _bounds(self.drivers, codes, rows)
 
 
-def _bounds(drivers: Sequence[Link], codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
-    keys = sorted_keys((one_key([codes[link.source] for link in drivers], rows),))
+def _bounds(drivers: Sequence[Comparison], codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
+    keys = sorted_keys((one_key([codes[comparison.source] for comparison in drivers], rows),))
     if len(drivers) != 1:
         return [Bounds(keys.key, keys.key, keys.rows)]
     return [in_order(lo, hi, keys.rows) for lo, hi in drivers[0].ends(keys.key)]
@@ -97,8 +97,8 @@ class StashPlan:
     pair: tuple[int, int]
     columns: tuple[Source, ...]  # of the pair, that other streams are linked by
     arrangement: Arrangement  # over these columns
-    drivers: tuple[Link, ...]  # from the hot stream; targets are places in ``columns``
-    checks: tuple[Link, ...]
+    drivers: tuple[Comparison, ...]  # from the hot stream; targets are places in ``columns``
+    checks: tuple[Comparison, ...]
     residuals: tuple[Residual, ...]  # complete with the hot row
     kept: tuple[Source, ...]  # of the hot stream, what the steps start from
     steps: tuple[Step, ...]  # to the other streams

@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
 from watersmeet.join.drivers import all_valid, probing
-from watersmeet.join.orders import Link, Orders, Source
+from watersmeet.join.orders import Comparison, Orders, Source
 from watersmeet.join.pair_test import PairTest
 from watersmeet.join.plan import Plan
 from watersmeet.sql.condition import Band, BoundCondition
@@ -128,14 +128,14 @@ def make_probe(plan: Plan, stream: str, block: Block, validity: Validity) -> Pro
     return probe
 
 
-def link_checks(
-    links: Iterable[Link], codes: Mapping[Source, np.ndarray], columns: int
+def comparison_checks(
+    comparisons: Iterable[Comparison], codes: Mapping[Source, np.ndarray], columns: int
 ) -> list[Check | None]:
-    """What links compare with each column of the rows that are looked for; ``codes``: of the rows that look."""
+    """What comparisons compare with each column of the rows that are looked for; ``codes``: of the rows that look."""
     checks: list[Check | None] = [None] * columns
-    for link in links:
-        ends, other = link.ends(codes[link.source]), checks[link.target]
-        checks[link.target] = ends if other is None else _both(other, ends)
+    for comparison in comparisons:
+        ends, other = comparison.ends(codes[comparison.source]), checks[comparison.target]
+        checks[comparison.target] = ends if other is None else _both(other, ends)
     return checks
 
 
