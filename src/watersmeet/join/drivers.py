@@ -233,22 +233,33 @@ class Composite(Driver):
 
     def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
         _, mixed, *reached = codes
-        found: list[Ends] = []
-        for salt, lo, hi in self._reach.ends(stream, tuple(reached)):
-            first, beyond = (np.empty((2, mixed.size), np.int64) for _ in range(2))
-            wraps = composite_ends(mixed ^ salt, lo, hi, self._shift, *first, *beyond)
-            found += [tuple(first), tuple(beyond)] if wraps else [tuple(first)]
-        return found
+        return [
+            ends
+            for salt, lo, hi in self._reach.ends(stream, tuple(reached))
+            for ends in cut_ends(mixed ^ salt, lo, hi, self._shift)
+        ]
 
     def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
         lo, hi = ends
-        some = lo <= hi
-        if not some.all():
-            lo, hi, rows = lo[some], hi[some], rows[some]
-        if not is_sorted(lo):
-            lo, order = sort_keys(lo)
-            hi, rows = hi[order], rows[order]
-        return Bounds(lo, hi, rows)
+        return rising(lo, hi, rows)
+
+
+def cut_ends(mixed: np.ndarray, lo: np.ndarray, hi: np.ndarray, shift: int) -> list[Ends]:
+    """What rows look for among composite keys whose equal columns have this hash, and whose codes lie in [lo, hi]."""
+    first, beyond = (np.empty((2, mixed.size), np.int64) for _ in range(2))
+    wraps = composite_ends(mixed, lo, hi, shift, *first, *beyond)
+    return [tuple(first), tuple(beyond)] if wraps else [tuple(first)]
+
+
+def rising(lo: np.ndarray, hi: np.ndarray, rows: np.ndarray) -> Bounds:
+    """Ends in any order as an index takes them, without those that match nothing."""
+    some = lo <= hi
+    if not some.all():
+        lo, hi, rows = lo[some], hi[some], rows[some]
+    if not is_sorted(lo):
+        lo, order = sort_keys(lo)
+        hi, rows = hi[order], rows[order]
+    return Bounds(lo, hi, rows)
 
 
 class Everything:

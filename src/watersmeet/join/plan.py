@@ -219,7 +219,12 @@ def _composite(
     alone = min(share_of(band, selectivity) for band in bands)
     if alone * window <= COMPOSITE_CANDIDATES or facts.share > COMPOSITE_SHARE:
         return None
-    return Composite(equalities, reach, max(0, facts.width.bit_length() - CELLS))
+    return Composite(equalities, reach, cut_of(facts))
+
+
+def cut_of(facts: Measured) -> int:
+    """How many low bits of a code are cut off in a composite key."""
+    return max(0, facts.width.bit_length() - CELLS)
 
 
 GRID_CANDIDATES = (

@@ -9,10 +9,18 @@ from dataclasses import replace
 from itertools import combinations
 
 from watersmeet.errors import OptionError
-from watersmeet.join.drivers import Cells
+from watersmeet.join.drivers import Cells, Reach
 from watersmeet.join.learning import Edge
 from watersmeet.join.orders import Arrangement, Comparison, Orders, Source, StashPlan, Step
-from watersmeet.join.plan import GRID_CANDIDATES, kinds_for, share_of
+from watersmeet.join.plan import (
+    COMPOSITE_CANDIDATES,
+    COMPOSITE_SHARE,
+    GRID_CANDIDATES,
+    Measured,
+    cut_of,
+    kinds_for,
+    share_of,
+)
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
 MUCH = 1.25  # how many times the partial results an order must save to be worth new indexes
@@ -27,8 +35,17 @@ def column_name(band: Band, stream: str) -> tuple[object, ...]:
 class Planner:
     """Makes orders from what is known of streams and bands."""
 
-    def __init__(self, condition: BoundCondition, streams: Sequence[str], index: str) -> None:
+    def __init__(
+        self,
+        condition: BoundCondition,
+        streams: Sequence[str],
+        index: str,
+        known: Sequence[tuple[Reach, Measured]] = (),
+    ) -> None:
+        """``known``: bands that may follow equalities in a key, and have been measured."""
         self.condition, self.streams, self.index = condition, tuple(streams), index
+        self._measured = {reach.bands[0]: facts for reach, facts in known}
+        self._shifts: dict[tuple[int, tuple[int, ...]], int] = {}  # in use, by stream and columns
         self._columns: list[dict[tuple[object, ...], int]] = [{} for _ in streams]
         self._of_band: list[list[tuple[Band, str]]] = [[] for _ in streams]
         for band in condition.bands:
@@ -71,6 +88,12 @@ class Planner:
         one can be made.
         """
         self._arrangements = [[] for _ in self.streams]
+        self._shifts = {
+            (k, one.columns): one.shift
+            for k, mine in enumerate(() if now is None else now.arrangements)
+            for one in mine
+            if one.shift is not None
+        }
         estimate = Estimate(self, rows, shares, fanouts)
         chosen = []
         pair = None if hot is None else self._pair_for(hot, estimate, fixed)
@@ -250,7 +273,11 @@ class Planner:
             )
             drivers, cells = self._drivers(comparisons), None
             plane = self._cells(comparisons, shares, rows[stream])
-            if plane is not None:
+            shift = None
+            composite = self._composite(stream, comparisons, shares, rows[stream])
+            if composite is not None:
+                drivers, shift = composite
+            elif plane is not None:
                 drivers, cells = plane
             # Several equalities are mixed into one key, which others may have too: they are compared again.
             checks = tuple(
@@ -266,7 +293,7 @@ class Planner:
             steps.append(
                 Step(
                     stream,
-                    self._arranged(stream, drivers, cells),
+                    self._arranged(stream, drivers, cells, shift),
                     drivers,
                     checks,
                     residuals,
@@ -275,10 +302,30 @@ class Planner:
                     exact,
                     self.edge(there, stream),
                     cells,
+                    shift,
                 )
             )
             there.append(stream)
         return tuple(steps)
+
+    def _composite(
+        self, stream: int, comparisons: Sequence[Comparison], shares: Mapping[str, float], rows: float
+    ) -> tuple[tuple[Comparison, ...], int] | None:
+        """All equalities, then the band that lets least through, where one alone leaves many candidates; and how the band is cut."""
+        useful = [
+            comparison
+            for comparison in comparisons
+            if comparison.band in self._measured and self._measured[comparison.band].share <= COMPOSITE_SHARE
+        ]
+        equalities = _equalities(comparisons)
+        if self.index != "auto" or not useful or not equalities:
+            return None
+        if share_of(comparisons[0].band, shares) * rows <= COMPOSITE_CANDIDATES:
+            return None
+        band = min(useful, key=lambda comparison: self._measured[comparison.band].share)
+        together = (*equalities, band)
+        columns = tuple(comparison.target for comparison in together)
+        return together, self._shifts.setdefault((stream, columns), cut_of(self._measured[band.band]))
 
     def _cells(
         self, comparisons: Sequence[Comparison], shares: Mapping[str, float], rows: float
@@ -295,29 +342,35 @@ class Planner:
 
     def _drivers(self, comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
         """What drives a step: all equalities as one key, if one of them is the most selective; else that band alone."""
-        equalities = [comparison for comparison in comparisons if comparison.band.hashable]
         together = self.index == "hash" or (
             self.index == "auto" and bool(comparisons) and comparisons[0].band.hashable
         )
-        if not together:
-            return tuple(comparisons[:1])
-        by_column: dict[int, Comparison] = {}
-        for comparison in equalities:
-            by_column.setdefault(comparison.target, comparison)
-        return tuple(by_column[column] for column in sorted(by_column))
+        return _equalities(comparisons) if together else tuple(comparisons[:1])
 
-    def _arranged(self, stream: int, drivers: Sequence[Comparison], cells: Cells | None) -> int:
+    def _arranged(
+        self, stream: int, drivers: Sequence[Comparison], cells: Cells | None, shift: int | None
+    ) -> int:
         columns = tuple(comparison.target for comparison in drivers)
-        arrangement = self._arrangement(stream, columns, drivers, cells)
+        arrangement = self._arrangement(stream, columns, drivers, cells, shift)
         mine = self._arrangements[stream]
         for place, other in enumerate(mine):
-            if (other.columns, other.kinds, other.bands) == (columns, arrangement.kinds, arrangement.bands):
+            if (other.columns, other.kinds, other.bands, other.shift) == (
+                columns,
+                arrangement.kinds,
+                arrangement.bands,
+                shift,
+            ):
                 return place
         mine.append(arrangement)
         return len(mine) - 1
 
     def _arrangement(
-        self, stream: int, columns: tuple[int, ...], drivers: Sequence[Comparison], cells: Cells | None
+        self,
+        stream: int,
+        columns: tuple[int, ...],
+        drivers: Sequence[Comparison],
+        cells: Cells | None,
+        shift: int | None,
     ) -> Arrangement:
         if not drivers:
             return _EVERY_ROW
@@ -325,9 +378,20 @@ class Planner:
         bands = tuple(comparison.band for comparison in drivers)
         if cells is not None:
             return Arrangement(columns, ("grid",), text, bands, cells)
+        if shift is not None:
+            return Arrangement(columns, ("bi_sort",), text, shift=shift)
         if self.index not in ("auto", "grid"):
             return Arrangement(columns, (self.index,), text)
         return Arrangement(columns, kinds_for(bands), text)
+
+
+def _equalities(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Those of them that can be hashed, one a column."""
+    by_column: dict[int, Comparison] = {}
+    for comparison in comparisons:
+        if comparison.band.hashable:
+            by_column.setdefault(comparison.target, comparison)
+    return tuple(by_column[column] for column in sorted(by_column))
 
 
 def _equates(band: Band) -> bool:

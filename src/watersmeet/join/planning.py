@@ -108,7 +108,7 @@ class Planning:
                 plan, ledger.streams, self.habits, ledger.payload, self.mode, ledger.how
             )
         else:
-            planner = Planner(self.condition, ledger.streams, self.index)
+            planner = Planner(self.condition, ledger.streams, self.index, self._reaches())
             now = self.plan if isinstance(self.plan, Orders) else None
             plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now, self._hot())
             if plan.stash is not None and not self._fits(plan.stash):
@@ -131,7 +131,10 @@ class Planning:
         if len(self.condition.bands) < 2:
             return []
         samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
-        found = [(reach, measured(reach, samples)) for reach in reaches(self.condition, not self._in_flow)]
+        found = [
+            (reach, measured(reach, samples))
+            for reach in reaches(self.condition, len(ledger.streams) == 2 and not self._in_flow)
+        ]
         return [(reach, facts) for reach, facts in found if facts is not None]
 
     def forget(self) -> None:
