@@ -424,6 +424,7 @@ def atoms() -> st.SearchStrategy[Condition]:
         multi_band(),
         st.just(comparison("=", "k", "k", EQUAL)),
         st.just(comparison("<>", "x", "a", ORDERED)),
+        st.just(comparison("<>", "name", "name", ORDERED)),
         st.just(null_safe("k", "k")),
         st.just(null_safe("name", "name")),
         st.sampled_from(expressions()),

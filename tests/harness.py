@@ -12,9 +12,10 @@ import oracle
 import watersmeet as wm
 from oracle import Event, Outcome, Pair
 from strategies import Run, batch
-from watersmeet.join import engine, shared
+from watersmeet.join import engine, shared, short
 
 engine.PARALLEL = shared.PARALLEL = 2  # so that a handful of rows wakes the threads
+short.FEW = 3  # so that pushes of some runs go the short way, others the long one, many both
 
 
 def examples(n: int) -> settings:

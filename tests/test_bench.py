@@ -9,7 +9,15 @@ import pytest
 from rich.console import Console
 
 from watersmeet.bench import engine as bench
-from watersmeet.bench.cases import EngineCase, Outcome, Plan, _engine_case, _peer_case, cases, short
+from watersmeet.bench.cases import (
+    EngineCase,
+    EngineOutcome,
+    EnginePlan,
+    _engine_case,
+    _peer_case,
+    cases,
+    short,
+)
 from watersmeet.bench.measure import Budget, Point, check, fill, isolated, percentiles, run, sort_limit
 from watersmeet.bench.memory import growth
 from watersmeet.bench.peers import DuckDB, Engine, Polars
@@ -23,8 +31,8 @@ SHORT = Budget(seconds=0.002, warm_up=0.001, pushes=2)
 MILLION = 1 << 20
 
 
-def small_plan() -> Plan:
-    return Plan(True, 1, (1 << 12,), (1, 256), (1 << 12,), SHORT, SHORT, 0.002)
+def small_plan() -> EnginePlan:
+    return EnginePlan(True, 1, (1 << 12,), (1, 256), (1 << 12,), SHORT, SHORT, 0.002)
 
 
 def point(joiner: str, rows: int, **changes: object) -> Point:
@@ -33,9 +41,9 @@ def point(joiner: str, rows: int, **changes: object) -> Point:
     return Point(joiner=joiner, rows=rows, **{**fields, **changes})  # type: ignore[arg-type]
 
 
-def measured() -> Outcome:
+def measured() -> EngineOutcome:
     """An outcome in which every target is reached, just."""
-    outcome = Outcome()
+    outcome = EngineOutcome()
     outcome.points = [
         point("auto", 5_000_000),
         point("auto", 8_000_000, batch=131_072),
@@ -105,7 +113,7 @@ def test_a_wrong_count_is_noticed() -> None:
 
 
 def test_a_case_measures_every_batch_and_checks_each() -> None:
-    outcome = Outcome()
+    outcome = EngineOutcome()
     points = _engine_case("sweep", "band-1", 4096, "bi_sort", (1, 256)).measure(small_plan(), outcome)
     assert [p.batch for p in outcome.points] == [1, 256]
     assert points == outcome.points
@@ -113,7 +121,7 @@ def test_a_case_measures_every_batch_and_checks_each() -> None:
 
 
 def test_a_slow_joiner_probes_one_full_window_and_says_so() -> None:
-    outcome = Outcome()
+    outcome = EngineOutcome()
     _engine_case("sweep", "band-1", 4096, "scan", (1, 256)).measure(small_plan(), outcome)
     assert all(p.verified for p in outcome.points)
     assert [p.note for p in outcome.points] == [
@@ -122,14 +130,14 @@ def test_a_slow_joiner_probes_one_full_window_and_says_so() -> None:
 
 
 def test_a_peers_case_starts_from_full_windows() -> None:
-    outcome = Outcome()
+    outcome = EngineOutcome()
     _peer_case("band-64", 4096, "Polars", (512,)).measure(small_plan(), outcome)
     assert outcome.points[0].verified
     assert outcome.points[0].results / outcome.points[0].rows == pytest.approx(64, rel=0.1)
 
 
 def test_the_full_run_covers_what_the_issue_lists() -> None:
-    titles = [case.title for case in cases(Plan.of(False, 2))]
+    titles = [case.title for case in cases(EnginePlan.of(False, 2))]
     for index in ("auto", "bi_sort", "rap_table", "wib_tree", "scan"):
         for window in ("64K", "1M", "8M"):
             assert f"band, selectivity 1 · {index} · window {window}" in titles
@@ -143,14 +151,14 @@ def test_the_full_run_covers_what_the_issue_lists() -> None:
         "· Polars ·",
     ):
         assert any(text in title for title in titles), text
-    assert Plan.of(False, 2).batches == (1, 1024, 32_768, 131_072)
+    assert EnginePlan.of(False, 2).batches == (1, 1024, 32_768, 131_072)
 
 
 def test_a_failed_case_is_reported_and_the_run_goes_on() -> None:
-    def fail(plan: Plan, outcome: Outcome) -> list[Point]:
+    def fail(plan: EnginePlan, outcome: EngineOutcome) -> list[Point]:
         raise ZeroDivisionError("on purpose")
 
-    outcome, console = Outcome(), Console(record=True, width=120)
+    outcome, console = EngineOutcome(), Console(record=True, width=120)
     run_case(EngineCase("ours fails", fail), small_plan(), outcome, console)
     run_case(
         EngineCase("wrong · bi_sort", lambda p, o: [point("bi_sort", 1, verified=False)]),
@@ -186,7 +194,7 @@ def test_targets_are_missed_just() -> None:
 
 
 def test_what_was_not_measured_is_not_reached() -> None:
-    assert {line.reached for line in targets(Outcome())} == {None}
+    assert {line.reached for line in targets(EngineOutcome())} == {None}
 
 
 def test_the_report_and_the_json_hold_everything(tmp_path: Path) -> None:
@@ -220,7 +228,7 @@ def test_plots_are_drawn_from_any_outcome(tmp_path: Path) -> None:
         "rate-over-batch.png", "rate-over-window.png", "ratio-to-peers.png", "ranges-over-selectivity.png",
         "latency.png", "memory.png",
     ]  # fmt: skip
-    assert write_plots(Outcome(), tmp_path / "none") == []
+    assert write_plots(EngineOutcome(), tmp_path / "none") == []
 
 
 def test_the_sort_limit_is_a_rate() -> None:
@@ -241,12 +249,12 @@ def test_memory_is_measured_in_a_process_of_its_own() -> None:
 def test_a_difference_lost_in_noise_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"rows": 1000, "seconds": 2.0, "ingest_seconds": 1.0, "results": 3, "expected": 3}
     monkeypatch.setattr(bench, "isolated", lambda *arguments, **options: found)
-    assert [p.rate for p in bench._pathway(small_plan(), Outcome())] == [500.0, 1000.0]
+    assert [p.rate for p in bench._pathway(small_plan(), EngineOutcome())] == [500.0, 1000.0]
     found["ingest_seconds"] = 1.9
-    assert [p.joiner for p in bench._pathway(small_plan(), Outcome())] == ["Pathway"]
+    assert [p.joiner for p in bench._pathway(small_plan(), EngineOutcome())] == ["Pathway"]
     found["seconds"] = -0.1
     with pytest.raises(RuntimeError, match="too much else is running"):
-        bench._pathway(small_plan(), Outcome())
+        bench._pathway(small_plan(), EngineOutcome())
 
 
 def test_a_busy_machine_is_pointed_out() -> None:

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import multiway
 import watersmeet as wm
 from conditions import conditions
-from harness import check
+from harness import check, examples
 from strategies import Run, runs
 from watersmeet.join import plan as planning
+from watersmeet.join import planner
 from watersmeet.join.drivers import Composite
+from watersmeet.join.orders import Orders
 from watersmeet.join.plan import Plan
 from watersmeet.kernels.composite import FIELD, LAST, composite_ends, composite_keys
 
@@ -64,8 +67,9 @@ def driver_of(join: wm.StreamJoin) -> Any:
 
 @pytest.fixture
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "COMPOSITE_CANDIDATES", -1)
-    monkeypatch.setattr(planning, "COMPOSITE_SHARE", 2)
+    for module in (planning, planner):
+        monkeypatch.setattr(module, "COMPOSITE_CANDIDATES", -1)
+        monkeypatch.setattr(module, "COMPOSITE_SHARE", 2)
 
 
 @pytest.mark.usefixtures("_always")
@@ -109,6 +113,48 @@ def test_the_pairs_are_those_of_a_scan(text: str, options: dict[str, Any], sprea
 @given(runs(conditions))
 def test_any_join_is_the_same_with_drivers_of_several_bands(run: Run) -> None:
     check(run, index="auto")
+
+
+@pytest.mark.usefixtures("_always")
+@examples(60)
+@given(multiway.runs(streams=st.integers(3, 4)))
+def test_so_is_any_join_of_many_streams(run: multiway.Run) -> None:
+    multiway.check(run, index="auto")
+
+
+MANY = {
+    "a chain": "t.sym = q.sym AND ABS(t.cents - q.cents) <= 3 AND q.k = n.k AND n.cents BETWEEN q.cents - 2 AND q.cents + 9",
+    "one key": "t.sym = q.sym AND q.sym = n.sym AND ABS(t.cents - q.cents) <= 3 AND ABS(n.cents - t.cents) <= 50",
+    "two equalities": "t.sym = q.sym AND t.k = q.k AND t.price <= q.price AND n.k = t.k AND n.at >= t.at",
+    "times": "t.sym = q.sym AND t.at BETWEEN q.at - INTERVAL 2 SECONDS AND q.at AND n.sym = t.sym AND n.at <= q.at",
+}
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize(
+    "options", [{}, {"result": "count"}, {"flow": "circular_mj"}, {"stash": 50}], ids=str
+)
+@pytest.mark.parametrize("spread", [10, 300, 2**40])
+@pytest.mark.parametrize("text", MANY.values(), ids=MANY)
+def test_steps_find_what_a_scan_finds(text: str, spread: int, options: dict[str, Any]) -> None:
+    random, used = np.random.default_rng(spread), 0
+    windows = {"t": wm.Rows(30), "q": wm.Rows(40), "n": wm.Rows(20)}
+    one, scan = (wm.StreamJoin(text, windows=windows, index=index, **options) for index in ("auto", "scan"))
+    with one, scan:
+        for _ in range(8):
+            given_rows = {name: rows(random, int(random.integers(1, 25)), spread) for name in "tqn"}
+            got, wanted = one.push(given_rows), scan.push(given_rows)
+            assert got.count == wanted.count
+            if options.get("result") != "count":
+                found = [
+                    sorted(zip(*(c.tolist() for c in each.numbers().values()), strict=True))
+                    for each in (got, wanted)
+                ]
+                assert found[0] == found[1]
+            plan = one._engine.planning.plan
+            assert isinstance(plan, Orders)
+            used += any(step.shift is not None for steps in plan.steps for step in steps)
+    assert used > 5
 
 
 def ends_of(lo: list[int], hi: list[int], shift: int) -> list[list[tuple[int, int]]]:

@@ -268,7 +268,7 @@ def test_a_push_that_fails_half_way_is_undone(bound: bool, monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setattr(
             type(join._engine.planning),
-            "learn_matches",
+            "first_due",
             lambda *_: (_ for _ in ()).throw(MemoryError("none left")),
         )
         with pytest.raises(MemoryError):

@@ -46,7 +46,10 @@ def test_a_recount_equals_every_combination_tried(work: MultiwayWorkload) -> Non
         rows = {name: windows[name].to_pylist() for name in work.streams}
         tried = (dict(zip(rows, one, strict=True)) for one in itertools.product(*rows.values()))
         holds = sum(
-            all(one[link.left][link.left_column] == one[link.right][link.right_column] for link in work.links)
+            all(
+                one[equality.left][equality.left_column] == one[equality.right][equality.right_column]
+                for equality in work.equalities
+            )
             for one in tried
         )
         others = {name: table for name, table in windows.items() if name != stream}
@@ -65,7 +68,8 @@ def test_the_expected_number_of_a_push_is_the_oracles(work: MultiwayWorkload) ->
     outcome = run_multiway(
         pushes,
         lambda rows: all(
-            rows[link.left][link.left_column] == rows[link.right][link.right_column] for link in work.links
+            rows[equality.left][equality.left_column] == rows[equality.right][equality.right_column]
+            for equality in work.equalities
         ),
         dict.fromkeys(work.streams, ("rows", work.window)),
     )

@@ -1,9 +1,11 @@
-"""Pushes of a few rows of one stream take a way of their own through the engine; it must not show in the result.
+"""Pushes of a few rows take a way of their own through the engine; it must not show in the result.
 
-The runs here are long (many pushes, so that buffers merge, sub-windows fill and chunks are compacted) and plain (no nulls, no
-times): what the short way serves. Now and then a larger push goes the long way in between.
+The runs here are long: many pushes, so that buffers merge, sub-windows fill and chunks are compacted. Now and then a larger push goes
+the long way in between. Nulls, times, residuals, outer joins and interleavings are in the runs of ``test_join_properties.py``, where
+pushes of up to three rows go the short way.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -18,7 +20,16 @@ from conditions import EQUAL, ORDERED, Condition, add, between, compare, compari
 from harness import drive, examples, expected, make, push, reload, same_pairs
 from oracle import Event, Window
 from strategies import Run
+from watersmeet.join import short
 from watersmeet.join.short import ShortWay
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few() -> Iterator[None]:
+    """As many rows as in these runs go the short way, for as long as they last."""
+    with patch.object(short, "FEW", 16):
+        yield
+
 
 CONDITIONS = [
     Condition(
@@ -93,14 +104,13 @@ def test_small_pushes_are_counted_right(run: Run) -> None:
 def test_the_short_way_is_really_taken(index: str) -> None:
     run = Run(CONDITIONS[0], ("rows", 50), ("rows", 50), pushes(1, 100, 3, 30), index=index)
     taken = []
-    original = ShortWay.push
+    original = ShortWay._find
 
-    def spy(self: ShortWay, *args: object) -> object:
-        found = original(self, *args)  # type: ignore[arg-type]
-        taken.append(found is not None)
-        return found
+    def spy(self: ShortWay, *args: object) -> bool:
+        taken.append(original(self, *args))  # type: ignore[arg-type]
+        return taken[-1]
 
-    with patch.object(ShortWay, "push", spy):
+    with patch.object(ShortWay, "_find", spy):
         drive(run)
     assert sum(taken) > 60
 

@@ -39,6 +39,7 @@ class Gatherer:
     ) -> None:
         self.streams, self.schemas, self.select, self.mode = tuple(streams), tuple(schemas), select, mode
         self.latest = latest
+        self._nothing: pa.RecordBatch | None = None  # what a push without a result gives: most small ones do
 
     def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
         """The select list's columns for the results with these arrival numbers."""
@@ -56,13 +57,18 @@ class Gatherer:
                 f"rows can be given out once the schema of {' and '.join(map(repr, missing))} is known; push a batch of it first, "
                 "or give schemas="
             )
+        if self._nothing is not None and not arrivals[0].size:
+            return self._nothing
         columns: dict[tuple[str, str], pa.Array] = {}
         for stream, schema, stored, wanted in zip(self.streams, self.schemas, chunks, arrivals, strict=True):
             names = select.columns.get(stream, [])
             if names and schema is not None:
                 batch = (stored or _NO_ROWS).take(wanted, names, schema)
                 columns |= {(stream, name): batch.column(i) for i, name in enumerate(names)}
-        return select.evaluate(columns, arrivals[0].size)
+        rows = select.evaluate(columns, arrivals[0].size)
+        if not rows.num_rows:
+            self._nothing = rows
+        return rows
 
 
 class Rows(Protocol):

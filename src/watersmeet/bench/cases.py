@@ -24,7 +24,7 @@ PEERS: dict[str, Callable[..., Any]] = {"DuckDB": DuckDB, "Polars": Polars}
 
 
 @dataclass(frozen=True)
-class Plan:
+class EnginePlan:
     """How much is measured."""
 
     quick: bool
@@ -37,7 +37,7 @@ class Plan:
     latency_seconds: float
 
     @classmethod
-    def of(cls, quick: bool, cores: int) -> "Plan":
+    def of(cls, quick: bool, cores: int) -> "EnginePlan":
         """The quick plan (under three minutes) or the full one (about twenty)."""
         if quick:
             budget, peer = Budget(0.15, 0.1, 2), Budget(0.5, 0.3, 1)
@@ -50,7 +50,7 @@ class Plan:
 
 
 @dataclass
-class Outcome:
+class EngineOutcome:
     """All that a run has measured."""
 
     points: list[Point] = field(default_factory=list)
@@ -62,10 +62,10 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
 
-EngineCase = Case[Plan, Outcome]
+EngineCase = Case[EnginePlan, EngineOutcome]
 
 
-def cases(plan: Plan) -> Iterator[EngineCase]:
+def cases(plan: EnginePlan) -> Iterator[EngineCase]:
     """All cases over joins, in order."""
     yield from _sweep(plan, ("band-1",), plan.windows, plan.batches)
     if plan.quick:
@@ -83,7 +83,7 @@ def cases(plan: Plan) -> Iterator[EngineCase]:
 
 
 def _sweep(
-    plan: Plan, names: tuple[str, ...], windows: tuple[int, ...], batches: tuple[int, ...]
+    plan: EnginePlan, names: tuple[str, ...], windows: tuple[int, ...], batches: tuple[int, ...]
 ) -> Iterator[EngineCase]:
     for name in names:
         for window in windows:
@@ -92,20 +92,20 @@ def _sweep(
                     yield _engine_case("sweep", name, window, index, batches)
 
 
-def _large(plan: Plan) -> Iterator[EngineCase]:
+def _large(plan: EnginePlan) -> Iterator[EngineCase]:
     """The quick run's only look at a window of 8M: what the 1000x over the scan is measured on."""
     for index in ("bi_sort", "scan"):
         yield _engine_case("sweep", "band-1", 1 << 23, index, (32_768,))
 
 
-def _two_dimensional(plan: Plan) -> Iterator[EngineCase]:
+def _two_dimensional(plan: EnginePlan) -> Iterator[EngineCase]:
     batches = (32_768,) if plan.quick else plan.batches[1:]
     indexes = ("grid", "auto") if plan.quick else ("grid", "auto", "bi_sort", "rap_table", "wib_tree", "scan")
     for index in indexes:
         yield _engine_case("two-dimensional", "splitjoin", SPLITJOIN_WINDOW, index, batches)
 
 
-def _ranges(plan: Plan) -> Iterator[EngineCase]:
+def _ranges(plan: EnginePlan) -> Iterator[EngineCase]:
     for result in ("ranges", "count", "pairs"):
         # A thousand pairs a row would be a gigabyte a push: pairs are shown up to selectivity 64.
         for selectivity in (1, 64) if result == "pairs" else (1, 64, 1000):
@@ -115,7 +115,7 @@ def _ranges(plan: Plan) -> Iterator[EngineCase]:
 def _engine_case(
     group: str, name: str, window: int, index: str, batches: tuple[int, ...], result: str = "pairs"
 ) -> EngineCase:
-    def measure(plan: Plan, outcome: Outcome) -> list[Point]:
+    def measure(plan: EnginePlan, outcome: EngineOutcome) -> list[Point]:
         work = workload(name, window)
         feed, engine = Feed(work), Engine(work, index, plan.cores, result)
         limit = _most_probes(name, index, window)
@@ -148,10 +148,10 @@ def _most_probes(name: str, index: str, window: int) -> int | None:
     return None
 
 
-def _latency(plan: Plan) -> Iterator[EngineCase]:
+def _latency(plan: EnginePlan) -> Iterator[EngineCase]:
     for index in ("auto", "bi_sort") if plan.quick else ("auto", "bi_sort", "rap_table", "wib_tree"):
 
-        def measure(plan: Plan, outcome: Outcome, index: str = index) -> list[Point]:
+        def measure(plan: EnginePlan, outcome: EngineOutcome, index: str = index) -> list[Point]:
             work = workload("band-1", 1 << 20)
             feed, engine = Feed(work), Engine(work, index, plan.cores)
             fill(engine, feed)
@@ -163,7 +163,7 @@ def _latency(plan: Plan) -> Iterator[EngineCase]:
         yield Case(f"one row a push · {index} · window 1M", measure)
 
 
-def _peers(plan: Plan) -> Iterator[EngineCase]:
+def _peers(plan: EnginePlan) -> Iterator[EngineCase]:
     for window in plan.windows:
         large = window > 1 << 20  # a single row would take a peer seconds there
         batches = (32_768,) if plan.quick else plan.batches[2:] if large else plan.batches
@@ -178,7 +178,7 @@ def _peers(plan: Plan) -> Iterator[EngineCase]:
 
 
 def _peer_case(name: str, window: int, peer: str, batches: tuple[int, ...]) -> EngineCase:
-    def measure(plan: Plan, outcome: Outcome) -> list[Point]:
+    def measure(plan: EnginePlan, outcome: EngineOutcome) -> list[Point]:
         work = workload(name, window)
         feed = Feed(work)
         for stream in STREAMS:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from watersmeet.bench.cases import EngineCase, Outcome, Plan, cases
+from watersmeet.bench.cases import EngineCase, EngineOutcome, EnginePlan, cases
 from watersmeet.bench.measure import Case, Point, isolated
 from watersmeet.bench.memory import growth
 from watersmeet.bench.plots import write_plots
@@ -30,7 +30,7 @@ def bench_engine(
     console: Console | None = None,
 ) -> bool:
     """Measure everything; True iff all of our own cases ran and every recount agreed."""
-    plan, outcome = Plan.of(quick, cores), Outcome()
+    plan, outcome = EnginePlan.of(quick, cores), EngineOutcome()
     Run("engine", quick, cores, json, plots, console).measure(
         outcome,
         [[*OTHERS, *cases(plan)]],
@@ -40,7 +40,7 @@ def bench_engine(
     return ours_ran(outcome)
 
 
-def _start(plan: Plan, outcome: Outcome) -> str:
+def _start(plan: EnginePlan, outcome: EngineOutcome) -> str:
     indexes = ("bi_sort",) if plan.quick else INDEXES
     with tempfile.TemporaryDirectory() as cache:
         for name in ("cold", "warm"):
@@ -51,7 +51,7 @@ def _start(plan: Plan, outcome: Outcome) -> str:
     return ", ".join(f"{name} {sum(found['first'].values()):.1f} s" for name, found in outcome.start.items())
 
 
-def _memory(plan: Plan, outcome: Outcome) -> str:
+def _memory(plan: EnginePlan, outcome: EngineOutcome) -> str:
     for index in ("bi_sort",) if plan.quick else ("bi_sort", "rap_table", "wib_tree", "auto"):
         found = isolated("memory", index, str(1 << 15), "100", timeout=300)
         found["growth"] = max(growth(found["resident"]), growth(found["state"]))
@@ -59,7 +59,7 @@ def _memory(plan: Plan, outcome: Outcome) -> str:
     return ", ".join(f"{run['index']} {run['growth']:+.2%}" for run in outcome.memory)
 
 
-def _pathway(plan: Plan, outcome: Outcome) -> list[Point]:
+def _pathway(plan: EnginePlan, outcome: EngineOutcome) -> list[Point]:
     rows, batch = (65_536, 16_384) if plan.quick else (262_144, 32_768)
     found = isolated("pathway_peer", str(rows), str(batch), timeout=300)
     total, alone = found["seconds"], found["seconds"] - found["ingest_seconds"]

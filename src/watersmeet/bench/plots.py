@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.bench.cases import Outcome, short
+from watersmeet.bench.cases import EngineOutcome, short
 from watersmeet.bench.measure import Point
 from watersmeet.bench.targets import MILLION, find
 from watersmeet.looks import pyplot
@@ -21,9 +21,9 @@ COLOURS = {
 }  # fmt: skip
 
 
-def write_plots(outcome: Outcome, folder: Path) -> list[Path]:
+def write_plots(outcome: EngineOutcome, folder: Path) -> list[Path]:
     """Draw what the run has measured; return the files."""
-    pictures: dict[str, Callable[[Outcome, Any], bool]] = {
+    pictures: dict[str, Callable[[EngineOutcome, Any], bool]] = {
         "rate-over-batch.png": _over_batch,
         "rate-over-window.png": _over_window,
         "ratio-to-peers.png": _ratios,
@@ -49,7 +49,7 @@ def draw_all(pictures: dict[str, Callable[[Any, Any], bool]], outcome: Any, fold
     return written
 
 
-def _over_batch(outcome: Outcome, axes: Any) -> bool:
+def _over_batch(outcome: EngineOutcome, axes: Any) -> bool:
     points = [p for p in outcome.points if p.group in ("sweep", "peers") and p.workload == "band-1"]
     points = [p for p in points if p.window == MILLION or p.joiner == "Pathway"]
     if not points:
@@ -64,7 +64,7 @@ def _over_batch(outcome: Outcome, axes: Any) -> bool:
     return True
 
 
-def _over_window(outcome: Outcome, axes: Any) -> bool:
+def _over_window(outcome: EngineOutcome, axes: Any) -> bool:
     points = [
         p for p in outcome.points if p.workload == "band-1" and p.batch == 32_768 and p.result == "pairs"
     ]
@@ -94,7 +94,7 @@ def _finish(axes: Any, title: str, below: str) -> None:
     axes.legend(fontsize=8, ncols=2)
 
 
-def _ratios(outcome: Outcome, axes: Any) -> bool:
+def _ratios(outcome: EngineOutcome, axes: Any) -> bool:
     bars: list[tuple[str, float, str]] = []
     for point in outcome.points:
         if point.group != "peers" or point.joiner.startswith("Pathway,"):
@@ -121,7 +121,7 @@ def _ratios(outcome: Outcome, axes: Any) -> bool:
     return True
 
 
-def _selectivity(outcome: Outcome, axes: Any) -> bool:
+def _selectivity(outcome: EngineOutcome, axes: Any) -> bool:
     points = [p for p in outcome.points if p.group == "ranges"]
     if not points:
         return False
@@ -136,7 +136,7 @@ def _selectivity(outcome: Outcome, axes: Any) -> bool:
     return True
 
 
-def _latency(outcome: Outcome, axes: Any) -> bool:
+def _latency(outcome: EngineOutcome, axes: Any) -> bool:
     if not outcome.latencies:
         return False
     for index, nanoseconds in outcome.latencies.items():
@@ -151,7 +151,7 @@ def _latency(outcome: Outcome, axes: Any) -> bool:
     return True
 
 
-def _memory(outcome: Outcome, axes: Any) -> bool:
+def _memory(outcome: EngineOutcome, axes: Any) -> bool:
     if not outcome.memory:
         return False
     for run in outcome.memory:

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from watersmeet.bench.cases import Outcome, short
+from watersmeet.bench.cases import EngineOutcome, short
 from watersmeet.bench.measure import Point
 from watersmeet.bench.targets import MILLION, Target, find, rate_text, targets
 
@@ -37,7 +37,7 @@ def machine(cores: int) -> dict[str, Any]:
     }
 
 
-def print_report(outcome: Outcome, about: dict[str, Any], console: Console) -> None:
+def print_report(outcome: EngineOutcome, about: dict[str, Any], console: Console) -> None:
     """All tables, then the targets and what went wrong."""
     console.print(
         "\nRates are rows a second, both streams together; a push carries a batch of each stream"
@@ -93,7 +93,7 @@ def print_targets(lines: Iterable[Target], about: dict[str, Any], measured: str,
         )
 
 
-def write_json(outcome: Outcome, about: dict[str, Any], path: Path) -> None:
+def write_json(outcome: EngineOutcome, about: dict[str, Any], path: Path) -> None:
     """Everything measured, as JSON."""
     content = {
         "machine": about,
@@ -113,7 +113,7 @@ def write_figures(content: dict[str, Any], path: Path) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def _print_rates(outcome: Outcome, group: str, title: str, console: Console) -> None:
+def _print_rates(outcome: EngineOutcome, group: str, title: str, console: Console) -> None:
     points = [point for point in outcome.points if point.group == group]
     batches = sorted({point.batch for point in points})
     table = Table(
@@ -139,7 +139,7 @@ def _cell(point: Point | None) -> str:
     return ("~" if point.note else "") + rate_text(point.rate)
 
 
-def _print_peers(outcome: Outcome, console: Console) -> None:
+def _print_peers(outcome: EngineOutcome, console: Console) -> None:
     table = Table(
         "workload", "window", "batch", "peer", "peer's rate", "ours (auto)", "ratio", title="Beside the peers"
     )
@@ -163,7 +163,7 @@ def _print_peers(outcome: Outcome, console: Console) -> None:
         console.print(table)
 
 
-def _print_latency(outcome: Outcome, console: Console) -> None:
+def _print_latency(outcome: EngineOutcome, console: Console) -> None:
     table = Table(
         "index", "pushes/s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", title="One row a push, window 1M"
     )
@@ -175,7 +175,7 @@ def _print_latency(outcome: Outcome, console: Console) -> None:
         console.print(table)
 
 
-def _print_start(outcome: Outcome, console: Console) -> None:
+def _print_start(outcome: EngineOutcome, console: Console) -> None:
     if not outcome.start:
         return
     table = Table(

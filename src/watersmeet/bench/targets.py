@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from watersmeet.bench.cases import Outcome, short
+from watersmeet.bench.cases import EngineOutcome, short
 from watersmeet.bench.measure import Point
 
 MILLION = 1 << 20
@@ -40,7 +40,7 @@ def find(points: Iterable[Point], **wanted: Any) -> Point | None:
     return None
 
 
-def targets(outcome: Outcome) -> list[Target]:
+def targets(outcome: EngineOutcome) -> list[Target]:
     """The issue's lines, in its order."""
     return [
         _sort_share(outcome),
@@ -59,7 +59,7 @@ def targets(outcome: Outcome) -> list[Target]:
     ]
 
 
-def _sort_share(outcome: Outcome) -> Target:
+def _sort_share(outcome: EngineOutcome) -> Target:
     name, to_reach = "band, window 1M, batch 128K, pairs, over the packed sort", "≥ 20%"
     ours, limit = _ours(outcome, 131_072), outcome.limits.get(131_072)
     if ours is None or limit is None:
@@ -69,7 +69,7 @@ def _sort_share(outcome: Outcome) -> Target:
     return Target(name, to_reach, text, share >= 0.2)
 
 
-def _over(outcome: Outcome, name: str, peers: tuple[str, ...], factor: int) -> Target:
+def _over(outcome: EngineOutcome, name: str, peers: tuple[str, ...], factor: int) -> Target:
     ours = _ours(outcome, 32_768)
     found = [p for p in outcome.points if p.group == "peers" and p.workload == "band-1" and p.joiner in peers]
     found = [p for p in found if p.batch == 32_768 and (p.window == MILLION or p.joiner == "Pathway")]
@@ -84,7 +84,7 @@ def _over(outcome: Outcome, name: str, peers: tuple[str, ...], factor: int) -> T
     return Target(name, f"≥ {factor}x", text, ratio >= factor)
 
 
-def _over_scan(outcome: Outcome) -> Target:
+def _over_scan(outcome: EngineOutcome) -> Target:
     wanted = {"group": "sweep", "workload": "band-1", "window": 8 * MILLION, "batch": 32_768}
     sorted_, scan = (find(outcome.points, joiner=index, **wanted) for index in ("bi_sort", "scan"))
     name = "band, window 8M, batch 32K, bi_sort over scan"
@@ -95,7 +95,7 @@ def _over_scan(outcome: Outcome) -> Target:
     return Target(name, "≥ 1000x", f"{text} (scan {scan.note})", ratio >= 1000)
 
 
-def _grid(outcome: Outcome) -> Target:
+def _grid(outcome: EngineOutcome) -> Target:
     points = [p for p in outcome.points if p.group == "two-dimensional" and p.joiner == "grid"]
     name, to_reach = "two-dimensional band, window 2^21, grid", "≥ 500K rows/s"
     if not points:
@@ -106,7 +106,7 @@ def _grid(outcome: Outcome) -> Target:
     )
 
 
-def _ranges(outcome: Outcome) -> Target:
+def _ranges(outcome: EngineOutcome) -> Target:
     one, thousand = (find(outcome.points, result="ranges", workload=f"band-{n}") for n in (1, 1000))
     name, to_reach = "ranges: selectivity 1 over selectivity 1000", "≤ 2x"
     if one is None or thousand is None:
@@ -117,7 +117,7 @@ def _ranges(outcome: Outcome) -> Target:
     )
 
 
-def _latency(outcome: Outcome) -> list[Target]:
+def _latency(outcome: EngineOutcome) -> list[Target]:
     point = find(outcome.points, group="latency", joiner="auto")
     names = "one row a push, window 1M: pushes a second", "one row a push, window 1M: p99"
     if point is None:
@@ -130,7 +130,7 @@ def _latency(outcome: Outcome) -> list[Target]:
     ]
 
 
-def _memory(outcome: Outcome) -> list[Target]:
+def _memory(outcome: EngineOutcome) -> list[Target]:
     ratio = outcome.index_bytes.get("bi_sort")
     names = "bi_sort's bytes over keys and arrival numbers", "growth of memory over 100 window lengths"
     met = None if ratio is None else ratio <= 2.5
@@ -142,6 +142,6 @@ def _memory(outcome: Outcome) -> list[Target]:
     return [*found, Target(names[1], "none (< 2%)", text, worst["growth"] < 0.02)]
 
 
-def _ours(outcome: Outcome, batch: int) -> Point | None:
+def _ours(outcome: EngineOutcome, batch: int) -> Point | None:
     """Band, selectivity 1, window 1M, with the index that a user gets."""
     return find(outcome.points, group="sweep", workload="band-1", joiner="auto", window=MILLION, batch=batch)

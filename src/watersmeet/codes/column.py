@@ -37,11 +37,13 @@ def raw(column: pa.Array, dtype: np.dtype[Any]) -> np.ndarray:
     Also a read-only buffer comes back as an array that NumPy calls writable: to Numba the two are different
     types, and every kernel would be compiled twice.
     """
-    length = len(column)
-    buffer = column.buffers()[1]
+    return borrowed(column.buffers()[1], column.offset * dtype.itemsize, len(column), dtype)
+
+
+def borrowed(buffer: pa.Buffer | None, start: int, length: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """The same of a buffer, from byte ``start`` on."""
     if buffer is None or not length:
         return np.zeros(length, dtype)
-    start = column.offset * dtype.itemsize
     values: np.ndarray = np.ndarray(length, dtype, buffer, start)
     if values.flags.writeable:
         return values

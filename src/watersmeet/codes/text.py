@@ -5,11 +5,13 @@ decide; a hash does, once an interner (``interning.py``) tells texts with the sa
 every process.
 """
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.codes.column import plain_column, raw
+from watersmeet.codes.column import borrowed, plain_column
 from watersmeet.codes.domain import Bounder, Domain, Encoder
 from watersmeet.codes.encode import nothing
 from watersmeet.codes.interning import Interner, Texts
@@ -18,6 +20,12 @@ from watersmeet.errors import ConditionError, SchemaError
 from watersmeet.kernels.code import INT_MAX, INT_MIN, hash_bytes, prefix_bytes
 
 BYTE, INT32, INT64 = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.int64)
+_OFFSETS: dict[pa.DataType, np.dtype[Any]] = {
+    pa.string(): INT32,
+    pa.binary(): INT32,
+    pa.large_string(): INT64,
+    pa.large_binary(): INT64,
+}
 
 
 class BytesDomain(Domain):
@@ -63,11 +71,15 @@ class BytesDomain(Domain):
 
     def bounder(self, interval: Interval, probing: Side) -> Bounder:
         low, high = interval.low is not None, interval.high is not None
-        if (interval.low or interval.high) or not (self.ordered or (low and high)):
+        strict = interval.low_open or interval.high_open
+        differ = strict and low != high  # one half of <>
+        if (interval.low or interval.high) or not (self.ordered or differ or (low and high)):
             raise ConditionError(
                 f"{self.name} must be compared without an offset; got {interval}; re-check pairs instead"
             )
         has_lower, has_upper = (low, high) if probing == "right" else (high, low)
+        if differ and not self.ordered:
+            return _above if has_lower else _below
 
         def bounds(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             lo = keys.copy() if has_lower else np.full(keys.size, INT_MIN)
@@ -75,6 +87,20 @@ class BytesDomain(Domain):
             return lo, hi
 
         return bounds
+
+
+def _above(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All codes above each; of the largest, none."""
+    lo, hi = np.minimum(keys, INT_MAX - 1) + 1, np.full(keys.size, INT_MAX)
+    hi[keys == INT_MAX] = INT_MAX - 1
+    return lo, hi
+
+
+def _below(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All codes below each; of the least, none."""
+    lo, hi = np.full(keys.size, INT_MIN), np.maximum(keys, INT_MIN + 1) - 1
+    lo[keys == INT_MIN] = INT_MIN + 1
+    return lo, hi
 
 
 def is_bytes(type: pa.DataType) -> bool:
@@ -100,13 +126,12 @@ def is_binary(type: pa.DataType) -> bool:
 
 def _bytes(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """All bytes of the column, and where each value starts and the last one ends."""
-    test, type = pa.types, column.type
-    if test.is_string_view(type) or test.is_binary_view(type) or test.is_fixed_size_binary(type):
-        column = pc.cast(column, pa.large_string() if test.is_string_view(type) else pa.large_binary())
-    wide = test.is_large_string(column.type) or test.is_large_binary(column.type)
-    dtype = INT64 if wide else INT32
-    _, starts, data = column.buffers()
+    type = column.type
+    if type not in _OFFSETS:  # views, and texts of a fixed size
+        column = pc.cast(column, pa.large_string() if pa.types.is_string_view(type) else pa.large_binary())
+        type = column.type
+    dtype, (_, starts, data) = _OFFSETS[type], column.buffers()
     offsets = np.frombuffer(starts, dtype, len(column) + 1, column.offset * dtype.itemsize).astype(np.int64)
     if data is None or not data.size:
         return np.zeros(1, np.uint8), offsets
-    return raw(pa.Array.from_buffers(pa.uint8(), data.size, [None, data]), BYTE), offsets
+    return borrowed(data, 0, data.size, BYTE), offsets

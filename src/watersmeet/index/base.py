@@ -59,6 +59,8 @@ class Keys:
 
 def sorted_keys(codes: Codes, rows: np.ndarray | None = None) -> Keys:
     """The rows with these codes in the order of their keys. ``rows``: their numbers, by default 0, 1, 2, ..."""
+    if codes[0].size == 1:
+        return Keys(codes[0], np.zeros(1, np.int32) if rows is None else rows, codes[1:])
     key, order = sort_keys(codes[0])
     beside = tuple(array[order] for array in codes[1:])
     return Keys(key, order if rows is None else rows[order], beside)

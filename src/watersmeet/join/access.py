@@ -97,7 +97,7 @@ class PairAccess:
     residual: PairResidual | None
 
     def checked(self, k: int) -> int:
-        return len(self.plan.checks)
+        return self.plan.width(self.streams[k])
 
     def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
         return prepare_block(self.plan, self.streams[k], batch, first, times)
@@ -261,5 +261,5 @@ def pair_access(
 ) -> PairAccess:
     """``payload``: the stored rows by stream, in a list that stays."""
     ranges = mode != "pairs" and plan.ranges_suffice and how.name == "inner"
-    residual = None if plan.condition.residual is None else PairResidual(plan.condition, payload)
+    residual = None if plan.residual is None else PairResidual(plan.residual, streams, payload)
     return PairAccess(plan, streams, habits, ranges, mode == "count", residual)

@@ -7,17 +7,25 @@ validity range: only there are candidates checked one by one.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from watersmeet.index.base import Bounds, Index, Keys, PairBuffer, SortedRun
-from watersmeet.kernels.filter import emit, keep_arrived, keep_between, keep_within
+from watersmeet.kernels.filter import emit, keep_among, keep_arrived, keep_between, keep_within
 from watersmeet.kernels.sort import is_sorted
 from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import BOTTOM, TOP
 
 Check = list[tuple[np.ndarray, np.ndarray]]  # by interval: inclusive ends for each row of a block
 Thin = Callable[[PairBuffer, int], int]  # thins the first n pairs in place, and returns how many remain
+
+
+class Test(Protocol):
+    """What rows of a block ask of the rows that they meet, beyond their codes."""
+
+    def among(self, stored: np.ndarray, nulls: bool) -> Thin:
+        """The same as a filter on candidates, whose columns are given, and whether there are NULLs in them."""
 
 
 @dataclass(slots=True)
@@ -32,6 +40,7 @@ class Block:
     others: tuple[Keys, ...] = ()  # of further indexes
     usable: np.ndarray | None = None  # many streams: the rows that can match at all
     hidden: np.ndarray | None = None  # mask: rows that are there for others, and not for this join
+    nulls: bool = False  # whether any column beside the codes has NULL
 
 
 Part = tuple[Block, Sees]  # rows that probe, and what they may see
@@ -46,6 +55,7 @@ class Probe:
     checks: list[Check | None]  # by column of codes; None: not compared
     validity: Validity
     by: int = 0  # which index is asked
+    test: Test | None = None  # what else candidates must pass
 
     @property
     def rows(self) -> int:
@@ -58,7 +68,7 @@ class Probe:
 
     def _share(self, i: int, parts: int) -> "Probe":
         bounds = [interval.share(i, parts) for interval in self.bounds]
-        return Probe(self.first, bounds, self.checks, self.validity, self.by)
+        return Probe(self.first, bounds, self.checks, self.validity, self.by, self.test)
 
 
 class SubWindow:
@@ -74,6 +84,7 @@ class SubWindow:
         "index",
         "max_time",
         "min_time",
+        "nulls",
         "others",
         "times",
         "trimmed",
@@ -90,9 +101,10 @@ class SubWindow:
     ) -> None:
         self.base, self.capacity, self.count = base, capacity, 0
         self.index, self.others = index, tuple(others)
-        self.codes = [np.empty(capacity, np.int64) for _ in range(checked)]
+        self.codes = np.empty((checked, capacity), np.int64)  # by band checked on candidates, then by offset
         self.times = np.empty(capacity, np.int64) if timed else None
         self.min_time, self.max_time, self.in_order = TOP, BOTTOM, True
+        self.nulls = False  # whether any column beside the codes may have NULL
         self.trimmed = 0  # rows below this offset are no longer in the index
         self.hidden: np.ndarray | None = None  # mask by offset: rows that this join must not see
 
@@ -128,7 +140,7 @@ class SubWindow:
             _offer(index, keys, start, end)
         for stored, codes in zip(self.codes, block.codes, strict=True):
             stored[start:end] = codes
-        self.count = end
+        self.count, self.nulls = end, self.nulls or block.nulls
         if block.hidden is not None and self.hidden is None:
             self.hidden = np.zeros(self.capacity, np.bool_)
         if self.hidden is not None:
@@ -157,7 +169,7 @@ class SubWindow:
                 index.seal()
                 index.sealed = True
         if self.count < self.capacity:
-            self.codes = [codes[: self.count].copy() for codes in self.codes]
+            self.codes = self.codes[:, : self.count].copy()
             self.times = None if self.times is None else self.times[: self.count].copy()
             self.capacity = self.count
 
@@ -195,6 +207,8 @@ class SubWindow:
         for codes, check in zip(self.codes, probe.checks, strict=True):
             if check is not None:
                 filters.append(_band_filter(codes, check))
+        if probe.test is not None:
+            filters.append(probe.test.among(self.codes, self.nulls))
         return filters
 
     def _validity_filters(self, probe: Probe) -> list[Thin]:
@@ -296,18 +310,8 @@ def _band_filter(codes: np.ndarray, check: Check) -> Thin:
     if len(check) == 1:
         lo, hi = check[0]
         return lambda pairs, n: keep_between(pairs.probe, pairs.row, n, codes, lo, hi)
-
-    def any_band(pairs: PairBuffer, n: int) -> int:
-        probe, row = pairs.probe[:n], pairs.row[:n]
-        value = codes[row]
-        inside = np.zeros(n, np.bool_)
-        for lo, hi in check:
-            inside |= (lo[probe] <= value) & (value <= hi[probe])
-        kept = int(inside.sum())
-        pairs.probe[:kept], pairs.row[:kept] = probe[inside], row[inside]
-        return kept
-
-    return any_band
+    lows, highs = np.array([lo for lo, _ in check]), np.array([hi for _, hi in check])
+    return lambda pairs, n: keep_among(pairs.probe, pairs.row, n, codes, lows, highs)
 
 
 Maker = Callable[[int, SubWindow | None], Sequence[Index]]  # of a capacity, after a sub-window

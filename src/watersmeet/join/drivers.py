@@ -14,7 +14,14 @@ from watersmeet.codes import mix
 from watersmeet.index.base import Bounds, Codes, Ends, Keys
 from watersmeet.index.grid import CellPlane, Grid
 from watersmeet.index.scan import Scan
-from watersmeet.kernels.composite import SALTS, begin_before, composite_ends, composite_keys, length_classes
+from watersmeet.kernels.composite import (
+    CLASSES,
+    SALTS,
+    begin_before,
+    composite_ends,
+    composite_keys,
+    length_classes,
+)
 from watersmeet.kernels.sort import is_sorted, sort_keys
 from watersmeet.sql.condition import Band
 
@@ -164,13 +171,14 @@ class Stabbing(Reach):
 
     Each comparison alone lets half of the rows through. An interval looks for the points between its ends. A point looks for intervals by
     where they begin: one that is at most w codes long, and does not end before the point, begins at most w before it. So intervals
-    are kept apart by their length, in classes of powers of four: one long interval does not spoil it for the short ones. Which
-    classes there are is learnt from the rows as they are coded, and never forgotten: a point looks in all of them.
+    are kept apart by their length, in classes of powers of sixteen: one long interval does not spoil it for the short ones. Which
+    classes there are, and the longest interval of each, is learnt from the rows as they are coded, and never forgotten: a point looks in
+    all of them, as far back as that.
     """
 
     def __init__(self, lower: Band, upper: Band, points: str) -> None:
         self.bands, self._points = (lower, upper), points
-        self._classes: set[int] = set()
+        self._longest = np.full(CLASSES, -1, np.int64)  # by class
 
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
         lower, upper = self.bands
@@ -179,8 +187,7 @@ class Stabbing(Reach):
             return (begin,), valid
         end, also_valid = upper.keys(stream, batch)
         classes = np.empty(begin.size, np.int64)
-        present = length_classes(begin, end, classes)
-        self._classes.update(np.flatnonzero(present).tolist())
+        length_classes(begin, end, classes, self._longest)
         return (begin, end, classes), all_valid((valid, also_valid))
 
     def salt(self, stream: str, codes: Codes) -> np.ndarray | None:
@@ -193,10 +200,10 @@ class Stabbing(Reach):
             yield np.int64(0), lo, hi
             return
         ((_, latest),), ((earliest, _),) = lower.bounds(stream, codes[0]), upper.bounds(stream, codes[0])
-        for length in sorted(self._classes):
+        for place in np.flatnonzero(self._longest >= 0).tolist():
             lo = np.empty_like(earliest)
-            begin_before(earliest, length, lo)
-            yield SALTS[length], lo, latest
+            begin_before(earliest, self._longest[place], lo)
+            yield SALTS[place], lo, latest
 
 
 class Composite(Driver):
@@ -226,22 +233,33 @@ class Composite(Driver):
 
     def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
         _, mixed, *reached = codes
-        found: list[Ends] = []
-        for salt, lo, hi in self._reach.ends(stream, tuple(reached)):
-            first, beyond = (np.empty((2, mixed.size), np.int64) for _ in range(2))
-            wraps = composite_ends(mixed ^ salt, lo, hi, self._shift, *first, *beyond)
-            found += [tuple(first), tuple(beyond)] if wraps else [tuple(first)]
-        return found
+        return [
+            ends
+            for salt, lo, hi in self._reach.ends(stream, tuple(reached))
+            for ends in cut_ends(mixed ^ salt, lo, hi, self._shift)
+        ]
 
     def bounds(self, ends: Ends, rows: np.ndarray) -> Bounds:
         lo, hi = ends
-        some = lo <= hi
-        if not some.all():
-            lo, hi, rows = lo[some], hi[some], rows[some]
-        if not is_sorted(lo):
-            lo, order = sort_keys(lo)
-            hi, rows = hi[order], rows[order]
-        return Bounds(lo, hi, rows)
+        return rising(lo, hi, rows)
+
+
+def cut_ends(mixed: np.ndarray, lo: np.ndarray, hi: np.ndarray, shift: int) -> list[Ends]:
+    """What rows look for among composite keys whose equal columns have this hash, and whose codes lie in [lo, hi]."""
+    first, beyond = (np.empty((2, mixed.size), np.int64) for _ in range(2))
+    wraps = composite_ends(mixed, lo, hi, shift, *first, *beyond)
+    return [tuple(first), tuple(beyond)] if wraps else [tuple(first)]
+
+
+def rising(lo: np.ndarray, hi: np.ndarray, rows: np.ndarray) -> Bounds:
+    """Ends in any order as an index takes them, without those that match nothing."""
+    some = lo <= hi
+    if not some.all():
+        lo, hi, rows = lo[some], hi[some], rows[some]
+    if not is_sorted(lo):
+        lo, order = sort_keys(lo)
+        hi, rows = hi[order], rows[order]
+    return Bounds(lo, hi, rows)
 
 
 class Everything:

@@ -27,9 +27,9 @@ from watersmeet.join.outer import How
 from watersmeet.join.planning import Planning
 from watersmeet.join.pool import Pool, Task
 from watersmeet.join.prepare import bare_block, out_of_sight, shown, slices
-from watersmeet.join.short import FEW, ShortWay, is_simple
+from watersmeet.join.short import ShortWay, few, is_simple
 from watersmeet.sql.condition import BoundCondition
-from watersmeet.streams.arrival import Admission, Arrived
+from watersmeet.streams.arrival import Admission, Arrived, Gone
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.window import Window
 
@@ -124,7 +124,7 @@ class JoinEngine:
         """Choose the driver by what the streams have shown, and index the stored rows by it."""
         if self.planning.make(shares):
             self.rebuild()
-        self._simple = self.shelves is None and is_simple(self)
+        self._simple = self.shelves is None and is_simple(self.planning)
 
     def rebuild(self) -> None:
         """Make the sub-windows anew from the stored rows, keeping their borders."""
@@ -185,18 +185,11 @@ class JoinEngine:
         """Join a push. ``order``: stream of each row; None: one stream after the other, as ``turns`` says."""
         if self._stale or self._before is not None:
             self.mend()
-        first = turns[0]
-        # Two streams of which one comes alone. A batch without rows is a batch: who pushes those has judged them elsewhere.
-        only = batches[first] if self._simple and order is None and batches[1 - first] is None else None
-        if only is not None and 0 < only.num_rows <= FEW:
+        if self._simple and few(batches):
             self.planning.forget_texts()
-            found = self._short.push(self, first, only)
+            found = self._short.push(self, batches, order, turns)
             if found is not None:
-                ledger = self.ledger
-                outcome = Outcome(found, {}, ledger.chunks())
-                ledger.expire(first, ledger.arrivals.gone_before(first))
-                self._replan()
-                return outcome
+                return self._left(*found, {})
         return self.push(batches, self.ledger.admit(batches, order, turns))
 
     def push(
@@ -288,19 +281,24 @@ class JoinEngine:
 
     def leave(self, push: Push) -> Outcome:
         """All tasks have run: what they found, in the form of the join type; what is over is forgotten."""
-        ledger, pushed, matches = self.ledger, push.pushed, push.matches
-        self.planning.learn_matches(pushed, matches)
+        ledger, pushed = self.ledger, push.pushed
+        self.planning.learn_matches(pushed, push.matches)
         if not ledger.fixed:
             ledger.note_latest_of(pushed)
-        if self.how.name != "inner":
-            matches = ledger.settle(matches, push.admission.gone)
-        outcome = Outcome(matches, push.late, ledger.chunks())  # has hold of the rows before any are dropped
-        for k, gone in enumerate(push.admission.gone):
-            ledger.expire(k, gone)
-        self._replan()
+        outcome = self._left(push.matches, push.admission.gone, push.late)
         for k, mine in enumerate(pushed):
             if mine is not None and mine.visitors is not None:
                 ledger.payload_of(k).drop_from(mine.visitors.first)
+        return outcome
+
+    def _left(self, matches: Matches, gone: Sequence[Gone], late: dict[int, pa.RecordBatch]) -> Outcome:
+        ledger = self.ledger
+        if self.how.name != "inner":
+            matches = ledger.settle(matches, gone)
+        outcome = Outcome(matches, late, ledger.chunks())  # has hold of the rows before any are dropped
+        for k in self.places:
+            ledger.expire(k, gone[k])
+        self._replan()
         return outcome
 
     def _after(self) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 
 from watersmeet.codes import mix
 from watersmeet.index.base import Bounds, Codes, sorted_keys
-from watersmeet.join.drivers import Cells, in_order, probing
+from watersmeet.join.drivers import Cells, cut_ends, in_order, probing, rising
 from watersmeet.join.learning import Edge
+from watersmeet.kernels.composite import composite_keys
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
 Source = tuple[int, int]
@@ -21,7 +22,7 @@ Source = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Link:
+class Comparison:
     """A band as a step uses it: from a column of a stream that is there to a column of the stream that is looked for."""
 
     band: Band
@@ -46,10 +47,15 @@ class Arrangement:
     text: str
     bands: tuple[Band, ...] = ()  # of a grid: the two whose plane has the cells
     cells: Cells | None = field(default=None, compare=False)
+    shift: int | None = None  # of equalities and then a band, whose column is the last: how its codes are cut
 
     def keys(self, codes: Sequence[np.ndarray], rows: int) -> Codes:
         """The keys of rows, from the codes of all columns."""
         mine = [codes[column] for column in self.columns]
+        if self.shift is not None:
+            key = np.empty(rows, np.int64)
+            composite_keys(mix(mine[:-1]), mine[-1], self.shift, key)
+            return (key,)
         return (one_key(mine, rows),) if self.cells is None else self.cells.located(*mine)
 
 
@@ -65,25 +71,37 @@ class Step:
 
     stream: int
     by: int  # which arrangement of that stream
-    drivers: tuple[Link, ...]  # one band, or equalities; none: every row is a candidate
-    checks: tuple[Link, ...]  # compared on candidates
+    drivers: tuple[
+        Comparison, ...
+    ]  # one band, or equalities, or those and then a band; none: every row is a candidate
+    checks: tuple[Comparison, ...]  # compared on candidates
     residuals: tuple[Residual, ...]  # evaluated on the rows as soon as all their streams are there
     carried: tuple[int, ...]  # columns of this stream that later steps start from
     kept: tuple[Source, ...]  # of the streams that were there, the columns that later steps still start from
     exact: bool  # whether a key within the bounds is a match: nothing else has to be compared
     edge: Edge
     cells: Cells | None = None  # where two bands drive a grid
+    shift: int | None = None  # where equalities and then a band drive: as in the arrangement
 
     def bounds(self, codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
         """What partial results look for among the keys; ``rows``: how many there are."""
         if self.cells is not None:
-            mine = [codes[link.source] for link in self.drivers]
+            mine = [codes[comparison.source] for comparison in self.drivers]
             return probing(self.cells, self.drivers[0].name, sorted_keys(self.cells.located(*mine)))
+        if self.shift is not None:
+            *equalities, band = self.drivers
+            mixed = mix([codes[comparison.source] for comparison in equalities])
+            order = np.arange(rows, dtype=np.int32)
+            return [
+                rising(first, last, order)
+                for lo, hi in band.ends(codes[band.source])
+                for first, last in cut_ends(mixed, lo, hi, self.shift)
+            ]
         return _bounds(self.drivers, codes, rows)
 
 
-def _bounds(drivers: Sequence[Link], codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
-    keys = sorted_keys((one_key([codes[link.source] for link in drivers], rows),))
+def _bounds(drivers: Sequence[Comparison], codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
+    keys = sorted_keys((one_key([codes[comparison.source] for comparison in drivers], rows),))
     if len(drivers) != 1:
         return [Bounds(keys.key, keys.key, keys.rows)]
     return [in_order(lo, hi, keys.rows) for lo, hi in drivers[0].ends(keys.key)]
@@ -97,8 +115,8 @@ class StashPlan:
     pair: tuple[int, int]
     columns: tuple[Source, ...]  # of the pair, that other streams are linked by
     arrangement: Arrangement  # over these columns
-    drivers: tuple[Link, ...]  # from the hot stream; targets are places in ``columns``
-    checks: tuple[Link, ...]
+    drivers: tuple[Comparison, ...]  # from the hot stream; targets are places in ``columns``
+    checks: tuple[Comparison, ...]
     residuals: tuple[Residual, ...]  # complete with the hot row
     kept: tuple[Source, ...]  # of the hot stream, what the steps start from
     steps: tuple[Step, ...]  # to the other streams
@@ -138,6 +156,7 @@ class Orders:
             (
                 tuple(columns[column] for column in one.columns),
                 tuple(band.text for band in one.bands),
+                one.shift,
                 one.kinds,
                 *rows,
             )

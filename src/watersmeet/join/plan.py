@@ -23,7 +23,8 @@ from watersmeet.join.drivers import (
     Stabbing,
 )
 from watersmeet.kernels.sort import sort_keys
-from watersmeet.sql.condition import Band, BoundCondition
+from watersmeet.sql.condition import Band, BoundCondition, Residual
+from watersmeet.sql.program import Program
 
 INDEXES = ("auto", "scan", "hash", "rap_table", "wib_tree", "bi_sort", "grid")
 FOR_RANGES = ("bi_sort", "rap_table", "wib_tree")  # those that look for a range of keys
@@ -40,6 +41,12 @@ class Plan:
     selectivity: dict[str, float] = field(
         default_factory=dict
     )  # estimated share of pairs each band lets through
+    program: Program | None = None  # what of the residual is computed from columns beside the codes
+    residual: Residual | None = None  # what is evaluated on the rows
+
+    def width(self, stream: str) -> int:
+        """How many columns of codes a stream's rows have beside their keys."""
+        return len(self.checks) + (0 if self.program is None else self.program.width(stream))
 
     @property
     def ranges_suffice(self) -> bool:
@@ -81,13 +88,13 @@ def make_plan(
     equalities in a key, and has been measured.
     """
     bands = sorted(condition.bands, key=lambda band: share_of(band, selectivity))
-    ordered = [band for band in bands if band.domain.ordered or band.equality]
     equalities = [band for band in bands if band.hashable]
     two_sided = [band for band in bands if band.width is not None and band.domain.ordered]
 
     def plan(driver: Driver, kinds: tuple[str, ...], used: Sequence[Band]) -> Plan:
         kept = tuple(band for band in bands if band not in used)
-        return Plan(condition, driver, kinds, kept, selectivity)
+        residual = condition.residuals[0] if condition.residuals else None
+        return Plan(condition, driver, kinds, kept, selectivity, residual=residual)
 
     def by_band(band: Band, kinds: tuple[str, ...]) -> Plan:
         return plan(OneKey(band, (band,)), kinds, (band,))
@@ -118,9 +125,9 @@ def make_plan(
             return by_equalities(("hash",))
         return by_band(equalities[0], ("hash",))
     if index in FOR_RANGES:
-        if not ordered:
+        if not bands:
             raise OptionError(_needs(index, "an equality, inequality or band between the streams", condition))
-        return by_band(ordered[0], (index,))
+        return by_band(bands[0], (index,))
     if index == "scan" or not bands:
         return by_band(bands[0], ("scan",)) if bands else by_nothing(())
     if len(equalities) > 1 and bands[0].hashable:
@@ -212,7 +219,12 @@ def _composite(
     alone = min(share_of(band, selectivity) for band in bands)
     if alone * window <= COMPOSITE_CANDIDATES or facts.share > COMPOSITE_SHARE:
         return None
-    return Composite(equalities, reach, max(0, facts.width.bit_length() - CELLS))
+    return Composite(equalities, reach, cut_of(facts))
+
+
+def cut_of(facts: Measured) -> int:
+    """How many low bits of a code are cut off in a composite key."""
+    return max(0, facts.width.bit_length() - CELLS)
 
 
 GRID_CANDIDATES = (

@@ -9,10 +9,18 @@ from dataclasses import replace
 from itertools import combinations
 
 from watersmeet.errors import OptionError
-from watersmeet.join.drivers import Cells
+from watersmeet.join.drivers import Cells, Reach
 from watersmeet.join.learning import Edge
-from watersmeet.join.orders import Arrangement, Link, Orders, Source, StashPlan, Step
-from watersmeet.join.plan import GRID_CANDIDATES, kinds_for, share_of
+from watersmeet.join.orders import Arrangement, Comparison, Orders, Source, StashPlan, Step
+from watersmeet.join.plan import (
+    COMPOSITE_CANDIDATES,
+    COMPOSITE_SHARE,
+    GRID_CANDIDATES,
+    Measured,
+    cut_of,
+    kinds_for,
+    share_of,
+)
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 
 MUCH = 1.25  # how many times the partial results an order must save to be worth new indexes
@@ -27,8 +35,17 @@ def column_name(band: Band, stream: str) -> tuple[object, ...]:
 class Planner:
     """Makes orders from what is known of streams and bands."""
 
-    def __init__(self, condition: BoundCondition, streams: Sequence[str], index: str) -> None:
+    def __init__(
+        self,
+        condition: BoundCondition,
+        streams: Sequence[str],
+        index: str,
+        known: Sequence[tuple[Reach, Measured]] = (),
+    ) -> None:
+        """``known``: bands that may follow equalities in a key, and have been measured."""
         self.condition, self.streams, self.index = condition, tuple(streams), index
+        self._measured = {reach.bands[0]: facts for reach, facts in known}
+        self._shifts: dict[tuple[int, tuple[int, ...]], int] = {}  # in use, by stream and columns
         self._columns: list[dict[tuple[object, ...], int]] = [{} for _ in streams]
         self._of_band: list[list[tuple[Band, str]]] = [[] for _ in streams]
         for band in condition.bands:
@@ -39,7 +56,7 @@ class Planner:
                     self._columns[k][identity] = len(self._of_band[k])
                     self._of_band[k].append((band, name))
         self._arrangements: list[list[Arrangement]] = [[] for _ in streams]
-        self._links = self._all_links()
+        self._comparisons = self._all_comparisons()
         self._planes: dict[tuple[Band, Band], Cells] = {}
         self._check_index()
 
@@ -71,6 +88,12 @@ class Planner:
         one can be made.
         """
         self._arrangements = [[] for _ in self.streams]
+        self._shifts = {
+            (k, one.columns): one.shift
+            for k, mine in enumerate(() if now is None else now.arrangements)
+            for one in mine
+            if one.shift is not None
+        }
         estimate = Estimate(self, rows, shares, fanouts)
         chosen = []
         pair = None if hot is None else self._pair_for(hot, estimate, fixed)
@@ -94,41 +117,41 @@ class Planner:
         arrangements = tuple(tuple(of_stream) or (_EVERY_ROW,) for of_stream in self._arrangements)
         return Orders(self.condition, columns, arrangements, steps, dict(shares), expected, stash)
 
-    def links(self, there: Sequence[int], stream: int, anchor: int | None = None) -> list[Link]:
+    def comparisons(self, there: Sequence[int], stream: int, anchor: int | None = None) -> list[Comparison]:
         """What is compared between streams that are there and one that is looked for.
 
         Of columns that are all equal one is enough, as those that are there are equal already: that of ``anchor``, if it has one.
         """
         found, same = [], set()
         for other in sorted(there, key=lambda k: (k != anchor, k)):
-            for link in self._links.get((other, stream), ()):
-                if link.same is None or link.same not in same:
-                    found.append(link)
-                    same.add(link.same)
+            for comparison in self._comparisons.get((other, stream), ()):
+                if comparison.same is None or comparison.same not in same:
+                    found.append(comparison)
+                    same.add(comparison.same)
         return found
 
-    def _all_links(self) -> dict[tuple[int, int], list[Link]]:
+    def _all_comparisons(self) -> dict[tuple[int, int], list[Comparison]]:
         """By pair (there, looked for), as planning asks for them often. What equalities imply is among them: a = b and b = c, so a = c."""
-        links: dict[tuple[int, int], list[Link]] = {}
+        comparisons: dict[tuple[int, int], list[Comparison]] = {}
         classes = self._equal_columns()
         number = {column: place for place, columns in enumerate(classes) for column in columns}
         for band in self.condition.bands:
             for name, other in (band.streams, band.streams[::-1]):
                 source, target = self._column(band, other), self._column(band, name)
                 same = number.get(source) if _equates(band) else None
-                link = Link(band, other, source, target[1], band.text, same)
-                links.setdefault((source[0], target[0]), []).append(link)
+                comparison = Comparison(band, other, source, target[1], band.text, same)
+                comparisons.setdefault((source[0], target[0]), []).append(comparison)
                 if (
                     same is not None
                 ):  # a band compares codes of its column with those of any other column that equals its own
                     for also in classes[same]:
                         if also[0] != target[0] and also != source:
                             text = f"{self._text(also)} = {self._text(target)}"
-                            implied = Link(band, other, also, target[1], text, same)
-                            links.setdefault((also[0], target[0]), []).append(implied)
+                            implied = Comparison(band, other, also, target[1], text, same)
+                            comparisons.setdefault((also[0], target[0]), []).append(implied)
         return {
-            pair: sorted(several, key=lambda link: link.text != link.band.text)
-            for pair, several in links.items()
+            pair: sorted(several, key=lambda comparison: comparison.text != comparison.band.text)
+            for pair, several in comparisons.items()
         }
 
     def _column(self, band: Band, name: str) -> Source:
@@ -158,7 +181,7 @@ class Planner:
         )
 
     def edge(self, there: Sequence[int], stream: int) -> Edge:
-        texts = [link.band.text for link in self.links(there, stream)]
+        texts = [comparison.band.text for comparison in self.comparisons(there, stream)]
         return stream, frozenset(
             [*texts, *(str(residual.expr) for residual in self._complete(there, stream))]
         )
@@ -171,7 +194,7 @@ class Planner:
         found = []
         for x, y in combinations(others, 2):
             free = all(fixed.get(one, [other])[0] == other for one, other in ((x, y), (y, x)))
-            if free and self.links([x], y) and self.links([x, y], hot):
+            if free and self.comparisons([x], y) and self.comparisons([x, y], hot):
                 found.append((estimate.pairs(x, y), (x, y)))
         return min(found)[1] if found else None
 
@@ -184,18 +207,22 @@ class Planner:
         rows: Sequence[float],
     ) -> StashPlan:
         others = [k for k in range(len(self.streams)) if k not in pair]
-        columns = tuple(sorted({link.source for other in others for link in self.links(pair, other)}))
-        links, same = [], set()
+        columns = tuple(
+            sorted({comparison.source for other in others for comparison in self.comparisons(pair, other)})
+        )
+        comparisons, same = [], set()
         for stream in pair:
-            for link in self.links([hot], stream):
+            for comparison in self.comparisons([hot], stream):
                 if (
-                    link.same is None or link.same not in same
+                    comparison.same is None or comparison.same not in same
                 ):  # of columns that are equal an entry keeps the first
-                    links.append(replace(link, target=columns.index((stream, link.target))))
-                    same.add(link.same)
-        links.sort(key=lambda link: share_of(link.band, shares))
-        drivers = self._drivers(links)
-        checks = tuple(link for link in links if len(drivers) > 1 or link not in drivers)
+                    comparisons.append(replace(comparison, target=columns.index((stream, comparison.target))))
+                    same.add(comparison.same)
+        comparisons.sort(key=lambda comparison: share_of(comparison.band, shares))
+        drivers = self._drivers(comparisons)
+        checks = tuple(
+            comparison for comparison in comparisons if len(drivers) > 1 or comparison not in drivers
+        )
         names = {self.streams[k] for k in (hot, *pair)}
         residuals = tuple(
             residual
@@ -206,16 +233,16 @@ class Planner:
         kept = tuple(
             sorted(
                 {
-                    link.source
+                    comparison.source
                     for step in steps
-                    for link in (*step.drivers, *step.checks)
-                    if link.source[0] == hot
+                    for comparison in (*step.drivers, *step.checks)
+                    if comparison.source[0] == hot
                 }
             )
         )
-        targets = tuple(link.target for link in drivers)
+        targets = tuple(comparison.target for comparison in drivers)
         text = " and ".join(self._text(columns[target]) for target in targets)
-        hashable = all(link.band.hashable for link in drivers)
+        hashable = all(comparison.band.hashable for comparison in drivers)
         kinds = ("bi_sort", "hash") if hashable else ("bi_sort",)
         if self.index not in ("auto", "grid"):
             kinds = (self.index,)
@@ -235,19 +262,28 @@ class Planner:
         begun, there, steps = tuple(there), list(there), []
         anchor = None if kept_pairs else begun[0]
         needed = {
-            (stream, link.source)
+            (stream, comparison.source)
             for place, stream in enumerate(order)
-            for link in self.links([*begun, *order[:place]], stream, anchor)
+            for comparison in self.comparisons([*begun, *order[:place]], stream, anchor)
         }
         for place, stream in enumerate(order):
-            links = sorted(self.links(there, stream, anchor), key=lambda link: share_of(link.band, shares))
-            drivers, cells = self._drivers(links), None
-            plane = self._cells(links, shares, rows[stream])
-            if plane is not None:
+            comparisons = sorted(
+                self.comparisons(there, stream, anchor),
+                key=lambda comparison: share_of(comparison.band, shares),
+            )
+            drivers, cells = self._drivers(comparisons), None
+            plane = self._cells(comparisons, shares, rows[stream])
+            shift = None
+            composite = self._composite(stream, comparisons, shares, rows[stream])
+            if composite is not None:
+                drivers, shift = composite
+            elif plane is not None:
                 drivers, cells = plane
             # Several equalities are mixed into one key, which others may have too: they are compared again.
             checks = tuple(
-                link for link in links if (len(drivers) > 1 and cells is None) or link not in drivers
+                comparison
+                for comparison in comparisons
+                if (len(drivers) > 1 and cells is None) or comparison not in drivers
             )
             residuals = self._complete(there, stream)
             exact = not checks and not residuals
@@ -257,7 +293,7 @@ class Planner:
             steps.append(
                 Step(
                     stream,
-                    self._arranged(stream, drivers, cells),
+                    self._arranged(stream, drivers, cells, shift),
                     drivers,
                     checks,
                     residuals,
@@ -266,58 +302,96 @@ class Planner:
                     exact,
                     self.edge(there, stream),
                     cells,
+                    shift,
                 )
             )
             there.append(stream)
         return tuple(steps)
 
+    def _composite(
+        self, stream: int, comparisons: Sequence[Comparison], shares: Mapping[str, float], rows: float
+    ) -> tuple[tuple[Comparison, ...], int] | None:
+        """All equalities, then the band that lets least through, where one alone leaves many candidates; and how the band is cut."""
+        useful = [
+            comparison
+            for comparison in comparisons
+            if comparison.band in self._measured and self._measured[comparison.band].share <= COMPOSITE_SHARE
+        ]
+        equalities = _equalities(comparisons)
+        if self.index != "auto" or not useful or not equalities:
+            return None
+        if share_of(comparisons[0].band, shares) * rows <= COMPOSITE_CANDIDATES:
+            return None
+        band = min(useful, key=lambda comparison: self._measured[comparison.band].share)
+        together = (*equalities, band)
+        columns = tuple(comparison.target for comparison in together)
+        return together, self._shifts.setdefault((stream, columns), cut_of(self._measured[band.band]))
+
     def _cells(
-        self, links: Sequence[Link], shares: Mapping[str, float], rows: float
-    ) -> tuple[tuple[Link, ...], Cells] | None:
+        self, comparisons: Sequence[Comparison], shares: Mapping[str, float], rows: float
+    ) -> tuple[tuple[Comparison, ...], Cells] | None:
         """Two bands between the same two streams that are better looked for together, as cells of a plane."""
-        for pair in combinations(links, 2):
-            first, second = (link.band for link in pair)
+        for pair in combinations(comparisons, 2):
+            first, second = (comparison.band for comparison in pair)
             if not _plane((first, second)) or pair[0].target == pair[1].target:
                 continue
-            pays = pair[0] is links[0] and share_of(first, shares) * rows > GRID_CANDIDATES
+            pays = pair[0] is comparisons[0] and share_of(first, shares) * rows > GRID_CANDIDATES
             if self.index == "grid" or (self.index == "auto" and pays):
                 return pair, self._planes.setdefault((first, second), Cells(first, second))
         return None
 
-    def _drivers(self, links: Sequence[Link]) -> tuple[Link, ...]:
+    def _drivers(self, comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
         """What drives a step: all equalities as one key, if one of them is the most selective; else that band alone."""
-        equalities = [link for link in links if link.band.hashable]
-        ordered = [link for link in links if link.band.domain.ordered or link.band.equality]
-        together = self.index == "hash" or (self.index == "auto" and bool(links) and links[0].band.hashable)
-        if not together:
-            return tuple(ordered[:1])
-        by_column: dict[int, Link] = {}
-        for link in equalities:
-            by_column.setdefault(link.target, link)
-        return tuple(by_column[column] for column in sorted(by_column))
+        together = self.index == "hash" or (
+            self.index == "auto" and bool(comparisons) and comparisons[0].band.hashable
+        )
+        return _equalities(comparisons) if together else tuple(comparisons[:1])
 
-    def _arranged(self, stream: int, drivers: Sequence[Link], cells: Cells | None) -> int:
-        columns = tuple(link.target for link in drivers)
-        arrangement = self._arrangement(stream, columns, drivers, cells)
+    def _arranged(
+        self, stream: int, drivers: Sequence[Comparison], cells: Cells | None, shift: int | None
+    ) -> int:
+        columns = tuple(comparison.target for comparison in drivers)
+        arrangement = self._arrangement(stream, columns, drivers, cells, shift)
         mine = self._arrangements[stream]
         for place, other in enumerate(mine):
-            if (other.columns, other.kinds, other.bands) == (columns, arrangement.kinds, arrangement.bands):
+            if (other.columns, other.kinds, other.bands, other.shift) == (
+                columns,
+                arrangement.kinds,
+                arrangement.bands,
+                shift,
+            ):
                 return place
         mine.append(arrangement)
         return len(mine) - 1
 
     def _arrangement(
-        self, stream: int, columns: tuple[int, ...], drivers: Sequence[Link], cells: Cells | None
+        self,
+        stream: int,
+        columns: tuple[int, ...],
+        drivers: Sequence[Comparison],
+        cells: Cells | None,
+        shift: int | None,
     ) -> Arrangement:
         if not drivers:
             return _EVERY_ROW
         text = " and ".join(self._text((stream, column)) for column in columns)
-        bands = tuple(link.band for link in drivers)
+        bands = tuple(comparison.band for comparison in drivers)
         if cells is not None:
             return Arrangement(columns, ("grid",), text, bands, cells)
+        if shift is not None:
+            return Arrangement(columns, ("bi_sort",), text, shift=shift)
         if self.index not in ("auto", "grid"):
             return Arrangement(columns, (self.index,), text)
         return Arrangement(columns, kinds_for(bands), text)
+
+
+def _equalities(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Those of them that can be hashed, one a column."""
+    by_column: dict[int, Comparison] = {}
+    for comparison in comparisons:
+        if comparison.band.hashable:
+            by_column.setdefault(comparison.target, comparison)
+    return tuple(by_column[column] for column in sorted(by_column))
 
 
 def _equates(band: Band) -> bool:
@@ -356,8 +430,8 @@ class Estimate:
             if edge in self._measured:
                 return self._measured[edge]
         share = 1.0
-        for link in self._planner.links(there, stream):
-            share *= share_of(link.band, self._shares)
+        for comparison in self._planner.comparisons(there, stream):
+            share *= share_of(comparison.band, self._shares)
         return share * self._rows[stream]
 
     def fanouts(self, k: int, order: Sequence[int]) -> tuple[float, ...]:
@@ -383,7 +457,9 @@ class Estimate:
         there = [k, *then]
         left = [j for j in range(len(self._rows)) if j not in there]
         while left:
-            best = min(left, key=lambda j: (self.fanout(there, j), not self._planner.links(there, j), j))
+            best = min(
+                left, key=lambda j: (self.fanout(there, j), not self._planner.comparisons(there, j), j)
+            )
             there.append(best)
             left.remove(best)
         return there[1 + len(then) :]

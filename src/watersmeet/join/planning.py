@@ -38,10 +38,10 @@ class Planning:
         size: int | None,
         probe_order: Mapping[int, Sequence[int]] | None = None,
         stash: str | int | None = None,
-        stabbing: bool = True,
+        in_flow: bool = False,
     ) -> None:
-        """``stabbing``: whether a row may look for what is known by now of the rows stored: not where it looks for rows that come later."""
-        self._stabbing = stabbing
+        """``in_flow``: rows may look for rows that come later, and are stored by cores that keep no more than keys and codes of bands."""
+        self._in_flow = in_flow
         self.ledger, self.index, self.mode, self.size = ledger, index, mode, size
         self.probe_order, self.stash = probe_order or {}, stash
         self.condition: BoundCondition | None = None
@@ -101,11 +101,14 @@ class Planning:
             plan = self._same_driver(
                 make_plan(self.condition, self.index, shares, max(rows), self._reaches())
             )
+            if not self._in_flow:
+                program, residual = self.condition.compiled
+                plan = replace(plan, program=program, residual=residual)
             access: Access = pair_access(
                 plan, ledger.streams, self.habits, ledger.payload, self.mode, ledger.how
             )
         else:
-            planner = Planner(self.condition, ledger.streams, self.index)
+            planner = Planner(self.condition, ledger.streams, self.index, self._reaches())
             now = self.plan if isinstance(self.plan, Orders) else None
             plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now, self._hot())
             if plan.stash is not None and not self._fits(plan.stash):
@@ -128,7 +131,10 @@ class Planning:
         if len(self.condition.bands) < 2:
             return []
         samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
-        found = [(reach, measured(reach, samples)) for reach in reaches(self.condition, self._stabbing)]
+        found = [
+            (reach, measured(reach, samples))
+            for reach in reaches(self.condition, len(ledger.streams) == 2 and not self._in_flow)
+        ]
         return [(reach, facts) for reach, facts in found if facts is not None]
 
     def forget(self) -> None:
@@ -211,9 +217,16 @@ class Planning:
         """Remember how many rows come at a time, before they are stored: a first sub-window has nothing else to go by."""
         for k, mine in enumerate(pushed):
             if mine is not None and mine.batch.num_rows:
-                for j, habits in enumerate(self.habits):
-                    habits.learn("batch" if j == k else "probes", mine.batch.num_rows)
+                self.learn_size(k, mine.batch.num_rows)
                 self._learn_keys(k, mine)
+
+    def learn_size(self, k: int, rows: int) -> None:
+        """So many rows of stream k come at a time."""
+        for j, habits in enumerate(self.habits):
+            if j != k and habits.probes != rows:
+                habits.learn("probes", rows)
+            elif j == k and habits.batch != rows:
+                habits.learn("batch", rows)
 
     def _learn_keys(self, k: int, mine: Pushed) -> None:
         """Whether keys keep increasing: the batch's smallest is not below the largest before."""

@@ -1,6 +1,6 @@
 """A batch made ready, once: keys and codes computed, sorted by the driving key; as a block to store, and as a probe."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -10,7 +10,8 @@ import pyarrow as pa
 from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
 from watersmeet.join.drivers import all_valid, probing
-from watersmeet.join.orders import Link, Orders, Source
+from watersmeet.join.orders import Comparison, Orders, Source
+from watersmeet.join.pair_test import PairTest
 from watersmeet.join.plan import Plan
 from watersmeet.sql.condition import Band, BoundCondition
 from watersmeet.streams.arrival import Validity
@@ -35,6 +36,7 @@ class Columns:
     usable: np.ndarray | None  # which rows can match at all; None: all of them
     codes: list[np.ndarray]  # of the bands checked on candidates
     times: np.ndarray | None
+    nulls: bool = False  # whether any column of a program has NULL
 
 
 def read_columns(
@@ -43,20 +45,34 @@ def read_columns(
     """Codes of a batch. Rows that cannot match (a NULL key, a failed filter) are not usable."""
     driving, valid = plan.driver.codes(stream, batch)
     codes, masks = _codes_of(plan.condition, plan.checks, stream, batch)
-    return Columns(first, batch.num_rows, driving, all_valid((valid, *masks)), codes, times)
+    usable, nulls = all_valid((valid, *masks)), False
+    if plan.program is not None:
+        codes += plan.program.inputs(stream, batch)
+        nulls = bool(codes[-1].any())
+    return Columns(first, batch.num_rows, driving, usable, codes, times, nulls)
 
 
 def _codes_of(
-    condition: BoundCondition, bands: Iterable[Band], stream: str, batch: pa.RecordBatch
+    condition: BoundCondition, bands: Sequence[Band], stream: str, batch: pa.RecordBatch
 ) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
     """The codes of a batch by band, and masks of the rows that pass the filters and have codes (None: all)."""
-    passes = condition.passes(stream, batch)
-    found = [band.keys(stream, batch) for band in bands]
-    return [codes for codes, _ in found], [passes, *(valid for _, valid in found)]
+    codes: list[np.ndarray] = []
+    masks = [condition.passes(stream, batch)]
+    made: dict[Hashable, np.ndarray] = {}
+    for band in bands:
+        source = band.sources[stream]
+        if source not in made:
+            made[source], valid = band.keys(stream, batch)
+            masks.append(valid)
+        codes.append(made[source])
+    return codes, masks
 
 
 def cut_block(columns: Columns, start: int, stop: int) -> Block:
     """The rows [start, stop) as a block, sorted by its driving key. Rows that cannot match get no key."""
+    if columns.usable is None and stop - start == columns.count:
+        keys = sorted_keys(columns.driving)
+        return Block(columns.first, columns.count, keys, columns.codes, columns.times, nulls=columns.nulls)
     driving = tuple(array[start:stop] for array in columns.driving)
     rows = None
     if columns.usable is not None:
@@ -64,14 +80,22 @@ def cut_block(columns: Columns, start: int, stop: int) -> Block:
         driving = tuple(array[rows] for array in driving)
     codes = [array[start:stop] for array in columns.codes]
     times = None if columns.times is None else columns.times[start:stop]
-    return Block(columns.first + start, stop - start, sorted_keys(driving, rows), codes, times)
+    keys = sorted_keys(driving, rows)
+    return Block(columns.first + start, stop - start, keys, codes, times, nulls=columns.nulls)
 
 
 def prepare_block(
     plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None
 ) -> Block:
     """A whole batch as one block."""
-    return cut_block(read_columns(plan, stream, batch, first, times), 0, batch.num_rows)
+    if plan.checks or plan.condition.filters or plan.program is not None:
+        columns = read_columns(plan, stream, batch, first, times)
+    else:
+        driving, valid = plan.driver.codes(stream, batch)
+        if valid is None:  # a push of one row spends its time here
+            return Block(first, batch.num_rows, sorted_keys(driving), [], times)
+        columns = Columns(first, batch.num_rows, driving, valid, [], times)
+    return cut_block(columns, 0, batch.num_rows)
 
 
 def prepare_for_steps(
@@ -79,7 +103,7 @@ def prepare_for_steps(
 ) -> Block:
     """The same for a join of many streams: the codes of all columns, and a key for each index of the stream."""
     name = orders.condition.streams[k]
-    codes, masks = _codes_of(orders.condition, (band for band, _ in orders.columns[k]), name, batch)
+    codes, masks = _codes_of(orders.condition, [band for band, _ in orders.columns[k]], name, batch)
     valid = all_valid(masks)
     rows = (
         np.arange(batch.num_rows, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
@@ -95,20 +119,23 @@ def prepare_for_steps(
 
 def make_probe(plan: Plan, stream: str, block: Block, validity: Validity) -> Probe:
     """The bounds that a block's rows put on the other stream's keys and codes."""
-    checks: list[Check | None] = [
-        band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=True)
-    ]
-    return Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
+    checks: list[Check | None] = [None] * len(block.codes)
+    for place, band in enumerate(plan.checks):
+        checks[place] = band.bounds(stream, block.codes[place])
+    probe = Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
+    if plan.program is not None:
+        probe.test = PairTest(plan.program, stream, block, len(plan.checks))
+    return probe
 
 
-def link_checks(
-    links: Iterable[Link], codes: Mapping[Source, np.ndarray], columns: int
+def comparison_checks(
+    comparisons: Iterable[Comparison], codes: Mapping[Source, np.ndarray], columns: int
 ) -> list[Check | None]:
-    """What links compare with each column of the rows that are looked for; ``codes``: of the rows that look."""
+    """What comparisons compare with each column of the rows that are looked for; ``codes``: of the rows that look."""
     checks: list[Check | None] = [None] * columns
-    for link in links:
-        ends, other = link.ends(codes[link.source]), checks[link.target]
-        checks[link.target] = ends if other is None else _both(other, ends)
+    for comparison in comparisons:
+        ends, other = comparison.ends(codes[comparison.source]), checks[comparison.target]
+        checks[comparison.target] = ends if other is None else _both(other, ends)
     return checks
 
 

@@ -9,7 +9,7 @@ from watersmeet.join.chain import Probe, SubWindow
 from watersmeet.join.matches import Matches, RangeRecords
 from watersmeet.kernels.probe import count_ranges
 from watersmeet.kernels.ranges import keep_filled
-from watersmeet.sql.condition import BoundCondition, Residual
+from watersmeet.sql.condition import Residual
 from watersmeet.streams.payload import Payload
 
 
@@ -32,9 +32,8 @@ def satisfying(
 class PairResidual:
     """What the bands between two streams leave open."""
 
-    def __init__(self, condition: BoundCondition, payload: Sequence[Payload | None]) -> None:
-        (self._residual,) = condition.residuals
-        self._streams, self._payload = condition.streams, payload
+    def __init__(self, residual: Residual, streams: Sequence[str], payload: Sequence[Payload | None]) -> None:
+        self._residual, self._streams, self._payload = residual, streams, payload
 
     def holds(self, side: int, probes: np.ndarray, stored: np.ndarray) -> np.ndarray:
         """Which pairs satisfy it; given by arrival numbers of the probing rows, of stream ``side``, and of the stored ones."""
@@ -46,12 +45,17 @@ def find_pairs(
 ) -> None:
     """All results of the probe in this sub-window, as pairs of arrival numbers."""
     for n in sub.candidates(probe, buffer):
-        probes, stored = sub.numbers(probe, buffer, n)
-        if residual is not None:
-            holds = residual.holds(side, probes, stored)
-            probes, stored = probes[holds], stored[holds]
-            if not probes.size:
-                continue
+        keep_pairs(*sub.numbers(probe, buffer, n), side, residual, out)
+
+
+def keep_pairs(
+    probes: np.ndarray, stored: np.ndarray, side: int, residual: PairResidual | None, out: Matches
+) -> None:
+    """Pairs of arrival numbers that satisfy the bands: those that satisfy the residual too are results."""
+    if residual is not None:
+        holds = residual.holds(side, probes, stored)
+        probes, stored = probes[holds], stored[holds]
+    if probes.size:
         out.add(side, probes, stored)
 
 

@@ -19,7 +19,7 @@ from watersmeet.index.base import Index, sorted_keys
 from watersmeet.index.choose import Habits, choose, make_index
 from watersmeet.join.chain import Block, Chain, Probe, SubWindow
 from watersmeet.join.orders import Source, StashPlan
-from watersmeet.join.prepare import link_checks
+from watersmeet.join.prepare import comparison_checks
 from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import TOP
 
@@ -106,8 +106,8 @@ class Stash:
                 index.expect(probes)
 
     def probe(self, codes: dict[Source, np.ndarray], rows: np.ndarray, sees: Sees) -> Probe:
-        """What hot rows look for: by the links between them and the pair, and by what they may see of both."""
-        checks = link_checks(self.plan.checks, codes, self._width)
+        """What hot rows look for: by the comparisons between them and the pair, and by what they may see of both."""
+        checks = comparison_checks(self.plan.checks, codes, self._width)
         for stream in self.plan.pair:
             validity = sees[stream]
             assert validity is not None

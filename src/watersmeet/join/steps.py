@@ -16,7 +16,7 @@ from watersmeet.index.base import PairBuffer
 from watersmeet.join.chain import Block, Probe, SubWindow
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Source, StashPlan, Step
-from watersmeet.join.prepare import link_checks
+from watersmeet.join.prepare import comparison_checks
 from watersmeet.join.probing import satisfying
 from watersmeet.join.sights import Sights
 from watersmeet.join.stash import Stash
@@ -212,7 +212,7 @@ class Walk:
                 yield more
 
     def _probe(self, step: Step, partials: Partials, way: "_Way") -> Probe:
-        checks = link_checks(step.checks, partials.codes, self.columns[step.stream])
+        checks = comparison_checks(step.checks, partials.codes, self.columns[step.stream])
         bounds = step.bounds(partials.codes, partials.rows.size)
         return Probe(0, bounds, checks, self._validity(step, partials, way.sees), step.by)
 
@@ -281,7 +281,9 @@ def apart_from(steps: Sequence[Step], stream: int, timed: Sequence[bool]) -> int
     for place in range(len(steps)):
         rest = steps[place:]
         coming = {step.stream for step in rest}
-        linked = any(link.source[0] in coming for step in rest for link in (*step.drivers, *step.checks))
+        linked = any(
+            comparison.source[0] in coming for step in rest for comparison in (*step.drivers, *step.checks)
+        )
         if (
             not linked
             and not looks_back

@@ -18,6 +18,23 @@ def keep_between(probe, row, n, values, lo, hi):
 
 
 @kernel
+def keep_among(probe, row, n, values, lows, highs):
+    """The same where a band has several intervals, a row of ``lows`` and ``highs`` each."""
+    kept = 0
+    for i in range(n):
+        p = probe[i]
+        r = row[i]
+        value = values[r]
+        inside = False
+        for part in range(lows.shape[0]):
+            inside |= (lows[part, p] <= value) & (value <= highs[part, p])
+        probe[kept] = p
+        row[kept] = r
+        kept += inside
+    return kept
+
+
+@kernel
 def keep_within(probe, row, n, first, stop):
     """Keep the pairs whose row offset is in [first, stop): one range for all probes."""
     kept = 0

@@ -1,6 +1,6 @@
 """The one decorator of all kernels, and its little brother.
 
-Rules: only functions; 1-D contiguous arrays and scalars in, caller-allocated arrays out; count then fill, or capacity and
+Rules: only functions; contiguous arrays and scalars in, caller-allocated arrays out; count then fill, or capacity and
 resume; no Python objects; the GIL is released; every kernel gives the same answer with ``NUMBA_DISABLE_JIT=1``.
 Compiled code is cached on disk, so only the first run on a machine pays for compilation;
 ``cache.py`` gives Spark workers caches of their own.

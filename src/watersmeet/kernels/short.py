@@ -1,6 +1,7 @@
 """One call for a whole chain: what a push of a few rows can afford.
 
-A call from Python costs a microsecond or two, as much as the search itself; so the sorted runs of up to GROUP sub-windows go in together.
+A call from Python costs a microsecond or two, as much as the search itself; so up to GROUP sub-windows go in together, with all that their
+candidates must pass.
 """
 
 from watersmeet.kernels.jit import kernel
@@ -9,52 +10,98 @@ GROUP = 4
 
 
 @kernel
-def group_pairs(keys, rows, bases, lo, hi, oldest, n, out_probe, out_stored):
-    """Pairs (probe position, stored arrival number) of a few probes with GROUP sorted runs, from arrival ``oldest`` on.
+def chain_pairs(
+    keys,
+    rows,
+    bases,
+    codes,
+    times,
+    buffer_keys,
+    buffer_rows,
+    used,
+    buffered,
+    lo,
+    hi,
+    probes,
+    since,
+    until,
+    earliest,
+    latest,
+    low,
+    high,
+    firsts,
+    n,
+    out_probe,
+    out_stored,
+):
+    """Pairs (probing row, stored arrival number) of a few probes with GROUP sub-windows: sorted runs, and the buffer of one, ``buffered``.
 
-    ``n`` pairs are there already. Returns how many there are then; more than fit means that not all were written.
+    Probe i is row ``probes[i]`` of its block, and looks for keys in [lo[i], hi[i]]. By row of the block: arrival numbers [since, until) (or
+    one range for all rows), times [earliest, latest], and codes in one of the ranges [low, high] of each checked band, of which band c has
+    the rows from ``firsts[c]`` up to ``firsts[c + 1]``. Where no time, or no code, is to be compared, None is given for it: an array more
+    costs a call as much as a search. ``n`` pairs are there already. Returns how many there are then; more than fit means that not
+    all were written.
     """
-    for i in range(lo.size):
-        for g in range(GROUP):
-            run = keys[g]
-            low = 0
-            high = run.size
+    for g in range(GROUP):
+        run = keys[g]
+        if run.size == 0:
+            continue
+        for i in range(lo.size):
+            p = probes[i]
+            by = p if since.size > 1 else 0
+            place = 0
+            end = run.size
             bound = lo[i]
-            while low < high:
-                middle = (low + high) >> 1
+            while place < end:
+                middle = (place + end) >> 1
                 if run[middle] < bound:
-                    low = middle + 1
+                    place = middle + 1
                 else:
-                    high = middle
-            while low < run.size and run[low] <= hi[i]:
-                arrival = bases[g] + rows[g][low]
-                if arrival >= oldest:
+                    end = middle
+            while place < run.size and run[place] <= hi[i]:
+                row = rows[g][place]
+                place += 1
+                arrival = bases[g] + row
+                fits = (since[by] <= arrival) & (arrival < until[by])
+                if times is not None:
+                    fits &= (earliest[p] <= times[g][row]) & (times[g][row] <= latest[p])
+                if codes is not None:
+                    for c in range(firsts.size - 1):
+                        code, inside = codes[g][c, row], False
+                        for part in range(firsts[c], firsts[c + 1]):
+                            inside |= (low[part, p] <= code) & (code <= high[part, p])
+                        fits &= inside
+                if fits:
                     if n < out_probe.size:
-                        out_probe[n] = i
+                        out_probe[n] = p
                         out_stored[n] = arrival
                     n += 1
-                low += 1
-    return n
-
-
-@kernel
-def chain_pairs(
-    keys, rows, bases, buffer_keys, buffer_rows, used, base, lo, hi, oldest, n, out_probe, out_stored
-):
-    """The same with an insertion buffer beside the runs. Most buffers hold no match: count first, without a branch."""
-    n = group_pairs(keys, rows, bases, lo, hi, oldest, n, out_probe, out_stored)
-    for i in range(lo.size):
-        low = lo[i]
-        high = hi[i]
+    g = buffered
+    for i in range(lo.size) if used else range(0):
+        # Most buffers hold no match: count first, without a branch.
         found = 0
         for j in range(used):
-            found += (buffer_keys[j] >= low) & (buffer_keys[j] <= high)
+            found += (buffer_keys[j] >= lo[i]) & (buffer_keys[j] <= hi[i])
         if found == 0:
             continue
+        p = probes[i]
+        by = p if since.size > 1 else 0
         for j in range(used):
-            if low <= buffer_keys[j] <= high and base + buffer_rows[j] >= oldest:
-                if n < out_probe.size:
-                    out_probe[n] = i
-                    out_stored[n] = base + buffer_rows[j]
-                n += 1
+            if lo[i] <= buffer_keys[j] <= hi[i]:
+                row = buffer_rows[j]
+                arrival = bases[g] + row
+                fits = (since[by] <= arrival) & (arrival < until[by])
+                if times is not None:
+                    fits &= (earliest[p] <= times[g][row]) & (times[g][row] <= latest[p])
+                if codes is not None:
+                    for c in range(firsts.size - 1):
+                        code, inside = codes[g][c, row], False
+                        for part in range(firsts[c], firsts[c + 1]):
+                            inside |= (low[part, p] <= code) & (code <= high[part, p])
+                        fits &= inside
+                if fits:
+                    if n < out_probe.size:
+                        out_probe[n] = p
+                        out_stored[n] = arrival
+                    n += 1
     return n

@@ -211,8 +211,13 @@ def square_root(value: Value) -> Value:
 
 
 def power(base: Value, exponent: Value) -> Value:
-    """base to the power of exponent, in double; as in Java, and not as in C, 1 to the power of NaN or infinity is NaN."""
+    """base to the power of exponent, in double; as in Java, and not as in C, 1 to the power of NaN or infinity is NaN.
+
+    A square is base * base, as in Java.
+    """
     first, second = (convert(side, types.DOUBLE) for side in (base, exponent))
+    if isinstance(second, pa.Scalar) and second.as_py() == 2.0:
+        return pc.multiply(first, first)
     endless = pc.and_(pc.equal(pc.abs(first), 1.0), pc.invert(pc.is_finite(second)))
     return pc.if_else(endless, pa.scalar(float("nan")), pc.power(first, second))
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from watersmeet.codes import Domain, Interval, common_domain
+from watersmeet.codes.text import is_bytes
 from watersmeet.sql import types
 from watersmeet.sql.intervals import Atom, intersected, united
 from watersmeet.sql.tree import Call, Column, Expr, Literal, streams_of
@@ -32,10 +33,16 @@ def atom_of(expr: Expr, left: str, right: str) -> Atom | None:
     """The atom that means the same as the expression, if there is one.
 
     An equality on its own compares whole expressions, so that they can be hashed; inside AND and OR it is a
-    band like others, so that it can be combined with them.
+    band like others, so that it can be combined with them. Texts that differ have other codes, whatever their order.
     """
-    if isinstance(expr, Call) and expr.op == "=" and all(len(streams_of(arg)) == 1 for arg in expr.args):
-        return _plain("=", *_ordered(expr.args, left), ordered=False)
+    if (
+        isinstance(expr, Call)
+        and expr.op in ("=", "<>")
+        and all(len(streams_of(arg)) == 1 for arg in expr.args)
+    ):
+        sides = _ordered(expr.args, left)
+        if expr.op == "=" or all(is_bytes(side.type) for side in sides):
+            return _plain(expr.op, *sides, ordered=False)
     return _atom(expr, left, right)
 
 

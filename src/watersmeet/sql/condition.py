@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from watersmeet.sql.evaluate import evaluate
 from watersmeet.sql.intervals import NANOSECONDS, Atom, intersected
 from watersmeet.sql.names import check_streams
 from watersmeet.sql.parse import parse_condition
+from watersmeet.sql.program import Program, compiled
 from watersmeet.sql.syntax import Source, Syntax
 from watersmeet.sql.tree import Call, Column, Expr, Literal, columns_of, conjunction, streams_of, walk
 
@@ -102,6 +104,8 @@ class Band:
         self.null_safe, self._slack = atom.null_safe, atom.slack
         self._sides = dict(zip(streams, (atom.left, atom.right), strict=True))
         self._plain = {stream: plain_column(side) for stream, side in self._sides.items()}
+        # By stream: bands of one condition with the same give its rows the same codes.
+        self.sources = {stream: self._source(stream) for stream in self._sides}
         self.interned = isinstance(self.domain, BytesDomain) and not self.domain.ordered
         self._bounders = {
             stream: [self.domain.bounder(interval, side) for interval in self.intervals]
@@ -126,12 +130,13 @@ class Band:
 
     def identity_of(self, stream: str) -> Hashable:
         """Bands with the same give a stream's rows the same codes, whatever they are compared with."""
-        name, domain = self._plain[stream], self.domain
-        side = self._sides[stream]
-        text = name or f"{side}: {side.type}"
         # Codes of texts mean the same only where one interner has given them.
-        interner = domain.interner if isinstance(domain, BytesDomain) else None
-        return text, name is None, domain.name, domain.ordered, self.null_safe, interner
+        interner = self.domain.interner if isinstance(self.domain, BytesDomain) else None
+        return self.sources[stream], interner
+
+    def _source(self, stream: str) -> Hashable:
+        name, side, domain = self._plain[stream], self._sides[stream], self.domain
+        return name or f"{side}: {side.type}", name is None, domain.name, domain.ordered, self.null_safe
 
     def keys(self, stream: str, columns: pa.RecordBatch) -> Keys:
         """The int64 key codes of one stream's rows, and which are valid (None: all). Do not write to them."""
@@ -245,6 +250,19 @@ class BoundCondition:
         needed += [side for band in self.bands for side in (band.left, band.right)]
         self.columns = {stream: _columns_in(needed, stream) for stream in streams}
         self._filter_columns = {stream: columns_of(expr) for stream, expr in self.filters.items()}
+
+    @cached_property
+    def compiled(self) -> tuple[Program | None, Residual | None]:
+        """The residual of two streams in two parts: what the machine of ``program.py`` can do, and the rest."""
+        if self.residual is None:
+            return None, None
+        parts = [(part, compiled(part, self.streams)) for part in _conjuncts(self.residual)]
+        known = conjunction([part for part, program in parts if program is not None])
+        program = None if known is None else compiled(known, self.streams)
+        if program is None:
+            return None, self.residuals[0]
+        rest = _by_streams([part for part, made in parts if made is None], self.streams)
+        return program, rest[0] if rest else None
 
     @property
     def impossible(self) -> bool:
@@ -388,6 +406,10 @@ def _width(intervals: tuple[Interval, ...]) -> float | None:
 def _band_text(atom: Atom) -> str:
     if atom.null_safe:
         return f"{atom.left} <=> {atom.right}"
+    if len(atom.intervals) == 2 and (below := atom.intervals[0]).high_open and below.low is None:
+        above = atom.intervals[1]
+        if above.low_open and above.high is None and above.low == below.high:
+            return f"{atom.left} <> {_end_text(atom, above.low)}"
     return " or ".join(_interval_text(atom, interval) for interval in atom.intervals)
 
 

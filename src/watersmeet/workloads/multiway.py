@@ -4,7 +4,7 @@ They are those of the multiway joins in M. Najafi's thesis, 6.5: equi-joins in w
 probability that two rows have the same key) and by origin (which stream the next row belongs to).
 
 What stays true: ``selectivity`` is the mean number of results of an arriving row once all windows are full, and ``count_results``
-recounts what a block of one stream finds with NumPy alone: the links of a workload form a tree, so counts multiply along it.
+recounts what a block of one stream finds with NumPy alone: the equalities of a workload form a tree, so counts multiply along it.
 """
 
 import math
@@ -26,7 +26,7 @@ Push = dict[str, pa.RecordBatch]  # the batches of one push, by stream, in keywo
 
 
 @dataclass(frozen=True)
-class Link:
+class Equality:
     """Two streams that are joined by the equality of a column of each."""
 
     left: str
@@ -36,7 +36,7 @@ class Link:
 
     @property
     def text(self) -> str:
-        """The link as SQL."""
+        """The equality as SQL."""
         return f"{self.left}.{self.left_column} = {self.right}.{self.right_column}"
 
     def seen_from(self, stream: str) -> tuple[str, str, str]:
@@ -48,13 +48,13 @@ class Link:
 
 @dataclass(frozen=True)
 class MultiwayWorkload:
-    """Streams, the links between them (a tree), and the share of all rows that each stream brings."""
+    """Streams, the equalities between them (a tree), and the share of all rows that each stream brings."""
 
     name: str
     title: str
     window: int
     probability: float
-    links: tuple[Link, ...]
+    equalities: tuple[Equality, ...]
     shares: Mapping[str, float]
     interleaved: bool = (
         False  # each row's stream is drawn; else a push brings the streams one after the other
@@ -68,7 +68,7 @@ class MultiwayWorkload:
     @property
     def condition(self) -> str:
         """The join condition as SQL text."""
-        return " AND ".join(link.text for link in self.links)
+        return " AND ".join(equality.text for equality in self.equalities)
 
     @property
     def keys(self) -> int:
@@ -87,13 +87,17 @@ class MultiwayWorkload:
 
     def columns(self, stream: str) -> list[str]:
         """The key columns of a stream."""
-        found = [link.left_column for link in self.links if link.left == stream]
-        found += [link.right_column for link in self.links if link.right == stream]
+        found = [equality.left_column for equality in self.equalities if equality.left == stream]
+        found += [equality.right_column for equality in self.equalities if equality.right == stream]
         return list(dict.fromkeys(found))
 
     def linked(self, stream: str) -> list[tuple[str, str, str]]:
         """The streams that ``stream`` is linked to, each with our column and theirs."""
-        return [link.seen_from(stream) for link in self.links if stream in (link.left, link.right)]
+        return [
+            equality.seen_from(stream)
+            for equality in self.equalities
+            if stream in (equality.left, equality.right)
+        ]
 
     def sizes(self, batch: int) -> dict[str, int]:
         """Rows of each stream in a push of ``batch`` rows a stream on average."""
@@ -111,8 +115,8 @@ def one_key(
 ) -> MultiwayWorkload:
     """All streams have one key: the thesis's tuples, a key and a value of 32 bits."""
     ends = zip(names(streams), names(streams)[1:], strict=False)
-    links = tuple(Link(left, "k", right, "k") for left, right in ends)
-    return _workload("one key", streams, probability, window, links, shares)
+    equalities = tuple(Equality(left, "k", right, "k") for left, right in ends)
+    return _workload("one key", streams, probability, window, equalities, shares)
 
 
 def chain(
@@ -120,13 +124,13 @@ def chain(
 ) -> MultiwayWorkload:
     """Each stream is linked to the next one by a key of their own."""
     ends = zip(names(streams), names(streams)[1:], strict=False)
-    links = tuple(Link(left, "n", right, "p") for left, right in ends)
-    return _workload("chain", streams, probability, window, links, shares)
+    equalities = tuple(Equality(left, "n", right, "p") for left, right in ends)
+    return _workload("chain", streams, probability, window, equalities, shares)
 
 
 def interleaved(work: MultiwayWorkload) -> MultiwayWorkload:
     """The same with rows whose stream is drawn one by one, as in the thesis; column ``t`` is then the order of arrival."""
-    if any((link.left_column, link.right_column) != ("k", "k") for link in work.links):
+    if any((equality.left_column, equality.right_column) != ("k", "k") for equality in work.equalities):
         raise OptionError(f"only streams on one key can be recounted interleaved; got {work.title}")
     return replace(
         work, name=f"{work.name}-interleaved", title=f"{work.title}, interleaved", interleaved=True
@@ -143,7 +147,7 @@ def _workload(
     streams: int,
     probability: float,
     window: int,
-    links: tuple[Link, ...],
+    equalities: tuple[Equality, ...],
     shares: Sequence[float] | None,
 ) -> MultiwayWorkload:
     if streams < 2:
@@ -160,7 +164,7 @@ def _workload(
         "" if even else "-" + "-".join(f"{100 * share:.0f}" for share in shown)
     )
     given = dict(zip(names(streams), shown, strict=True))
-    return MultiwayWorkload(name, title, window, probability, links, given)
+    return MultiwayWorkload(name, title, window, probability, equalities, given)
 
 
 def mostly_last(streams: int, share: float) -> list[float]:

@@ -92,7 +92,7 @@ class FlowEngine:
         """Nothing has come yet."""
         self.running.stop()
         self.ledger = Ledger(self.streams, self.windows, self.how)
-        self.planning = Planning(self.ledger, *self._said, stabbing=False)
+        self.planning = Planning(self.ledger, *self._said, in_flow=True)
         self.meetings = None if self.kind.prompt else Meetings()
         self.intake = intake_for(self.options, self.kind.granularity)
         self.pending: deque[Pending] = deque()

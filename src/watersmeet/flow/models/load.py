@@ -84,7 +84,7 @@ class Bounded:
         else:
             block = cut_block(self.columns, start, stop)
         bounds = self._bounds(block.keys, start, stop)
-        probe = Encounter(block.first, bounds, checks, self.validity.part(start, stop), 0, block.times)
+        probe = Encounter(block.first, bounds, checks, self.validity.part(start, stop), times=block.times)
         return Part(self.side, block, probe, sequence)
 
     def _bounds(self, keys: Keys, start: int, stop: int) -> list[Bounds]:

@@ -176,7 +176,7 @@ class Sliding(Held):
         gone, entries = self.trimmed, self.scan.start
         self.scan.slide(capacity, gone)
         self.arrivals = _moved(self.arrivals, gone, self.count, capacity)
-        self.codes = [_moved(codes, gone, self.count, capacity) for codes in self.codes]
+        self.codes = _moved(self.codes, gone, self.count, capacity)
         self.times = None if self.times is None else _moved(self.times, gone, self.count, capacity)
         self.count, self.trimmed, self.capacity = self.count - gone, 0, capacity
         if self.count:
@@ -191,8 +191,8 @@ def _in_row_order(block: Block) -> Block:
 
 
 def _moved(array: np.ndarray, start: int, stop: int, capacity: int) -> np.ndarray:
-    fresh = np.empty(capacity, array.dtype)
-    fresh[: stop - start] = array[start:stop]
+    fresh = np.empty((*array.shape[:-1], capacity), array.dtype)
+    fresh[..., : stop - start] = array[..., start:stop]
     return fresh
 
 
