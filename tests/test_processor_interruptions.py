@@ -117,9 +117,7 @@ def about_to_fail() -> wm.Processor:
 
 def failed(qp: wm.Processor) -> dict[str, wm.Result]:
     empty = batch(4).set_column(1, "x", pa.nulls(8, pa.int64()))
-    results = qp.push(a=batch(4), b=empty, c=batch(4))
-    assert qp.queries()["bad"].state == "stopped"
-    return results
+    return qp.push(a=batch(4), b=empty, c=batch(4))
 
 
 CASES: dict[str, tuple[Callable[[], wm.Processor], Callable[[wm.Processor], Any]]] = {
@@ -143,6 +141,9 @@ def test_a_call_interrupted_at_many_steps_is_undone(name: str) -> None:
 
 
 def test_an_interrupted_push_that_stops_a_query_is_undone_for_the_others() -> None:
+    undisturbed = about_to_fail()
+    failed(undisturbed)
+    assert undisturbed.queries()["bad"].state == "stopped"
     interrupted(about_to_fail, failed, SAMPLE, standing_of_others)
 
 

@@ -75,6 +75,12 @@ class Graph:
         self._let_go(change.after, change.before)
         self.blocks = change.before
 
+    def keep(self, roots: Iterable[Block]) -> None:
+        """Only these blocks, and those they read from. May be repeated."""
+        kept = {block.key: block for root in roots for block in blocks_of(root)}
+        self._let_go(self.blocks, kept)
+        self.blocks = kept
+
     def _let_go(self, some: Mapping[Key, Block], others: Mapping[Key, Block]) -> None:
         for key, block in some.items():
             if isinstance(block, JoinBlock) and key not in others:

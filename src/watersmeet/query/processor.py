@@ -127,8 +127,15 @@ class Processor:
             raise OptionError(
                 f"start= must be 'now'; got {start!r}; a start from stored rows is not supported"
             )
-        entries = self._in_turn("create()", self._running.execute, [Command("create", name, sql)], windows)
-        return Query(self, entries[name].number, name)
+        command = Command("create", name, sql)
+        return self._in_turn(
+            "create()",
+            self._running.execute,
+            [command],
+            windows,
+            None,
+            lambda entries: self._handle(entries[name]),
+        )
 
     def drop(self, name: str) -> None:
         """End a query; what only it has stored is let go of."""
@@ -140,13 +147,19 @@ class Processor:
         Returns the queries that it has created or altered, by name.
         """
         commands = parse_commands(_text(statements))
-        entries = self._in_turn("execute()", self._running.execute, commands)
         named = dict.fromkeys(command.name for command in commands)
-        return {name: Query(self, entries[name].number, name) for name in named if name in entries}
+
+        def shown(entries: Mapping[str, Entry]) -> dict[str, Query]:
+            return {name: self._handle(entries[name]) for name in named if name in entries}
+
+        return self._in_turn("execute()", self._running.execute, commands, None, None, shown)
 
     def queries(self) -> dict[str, Query]:
         """All queries by name, in the order in which they were created; also those that wait or have been stopped."""
-        return {name: Query(self, entry.number, name) for name, entry in self._running.entries.items()}
+        return {name: self._handle(entry) for name, entry in self._running.entries.items()}
+
+    def _handle(self, entry: Entry) -> Query:
+        return Query(self, entry.number, entry.name)
 
     def _change_one(self, number: int, command: Command, windows: Mapping[str, Window] | None) -> None:
         self._in_turn(f"{command.verb}()", self._running.execute, [command], windows, number)

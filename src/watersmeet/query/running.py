@@ -4,7 +4,7 @@ Before the first change an ``Undo`` notes how everything stands. A call counts f
 Either is dealt with before the next call, so that whatever interrupts a call, or that, leaves nothing half done.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,8 +66,12 @@ class Running:
         commands: Sequence[Command],
         windows: Mapping[str, Window] | None = None,
         only: int | None = None,
-    ) -> Entries:
-        """Do all statements. ``windows``: of the query that they are about; ``only``: the number that it must have."""
+        shown: Callable[[Entries], Any] = lambda entries: None,
+    ) -> Any:
+        """Do all statements. ``windows``: of the query that they are about; ``only``: the number that it must have.
+
+        ``shown``: what to make of the queries for who has called; also if that fails nothing is changed.
+        """
         entries, created = dict(self.entries), self._created
         for command in commands:
             name = self._name(command, entries, only)
@@ -83,9 +87,9 @@ class Running:
         undo = self._undoable()
         self._change(entries, undo)
         self._created = created
-        made = self.entries
+        given = shown(self.entries)
         self._pending = Settle(self._pushes, undo.changes)
-        return made
+        return given
 
     def _name(self, command: Command, entries: Entries, only: int | None) -> str:
         name = command.name
@@ -275,6 +279,8 @@ class Running:
             self.graph.undo(change)
         self.feed.back_to(undo.fed)
         self.graph.back_to(undo.blocks)
+        # A join that was stopped on the way stays so.
+        self.graph.keep([entry.root for entry in undo.entries.values() if entry.root is not None])
         self.entries = undo.entries
 
 
