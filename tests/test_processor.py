@@ -367,6 +367,16 @@ def test_results_are_lazy_and_outlive_their_rows() -> None:
     assert "<td>5</td>" in out["both"]._repr_html_()
 
 
+def test_many_streams_may_be_read_many_times() -> None:
+    names = [f"s{n}" for n in range(100)]
+    schemas = {name: pa.schema({"k": pa.int64()}) for name in names}
+    qp = wm.Processor(windows=dict.fromkeys(names, wm.Rows(5)), schemas=schemas)
+    for name in names:
+        qp.create(name, f"SELECT a.k FROM {name} a, {name} b, {name} c WHERE a.k = b.k AND b.k = c.k")
+    out = qp.push({name: {"k": [1, 2]} for name in names})
+    assert [result.count for result in out.values()] == [2] * 100
+
+
 def test_a_processor_that_has_ended_takes_no_more() -> None:
     with processor() as qp:
         query = qp.create("left", "SELECT t.price, q.bid FROM trades t LEFT JOIN quotes q ON t.sym = q.sym")

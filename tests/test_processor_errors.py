@@ -145,6 +145,11 @@ REFUSED = [
         "the parts of a UNION ALL must have columns of types that go together; got int64 and string for 'k'; CAST one",
         "sym FROM q",
     ),
+    (
+        f"SELECT s0.k FROM {', '.join(f't s{n}' for n in range(33))}",
+        "a join must have at most 32 streams; got 33; use fewer",
+        "t s32",
+    ),
     ("SELECT 1", "a query must have FROM; got none; name a stream in FROM", "1"),
     ("SELECT k FROM", "a query must be valid SQL; got an unexpected 'FROM'; correct the text here", "FROM"),
     ("SELECT FROM t", "a query must select columns; got none; write SELECT *", "SELECT"),

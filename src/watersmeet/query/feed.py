@@ -181,7 +181,7 @@ class Feed:
             sizes = [batches[self.names[g]].num_rows if self.names[g] in batches else 0 for g in turns]
             order = np.repeat(np.array(turns, np.int64), sizes)
         places = [[g, *twins[name]] for g, name in enumerate(self.names)]
-        table = np.array([[*row, *[0] * (max(map(len, places)) - len(row))] for row in places], np.uint8)
+        table = np.array([[*row, *[0] * (max(map(len, places)) - len(row))] for row in places], np.uint16)
         times = np.array([len(row) for row in places])[order]
         starts = np.cumsum(times) - times
         nth = np.arange(int(times.sum())) - np.repeat(starts, times)
