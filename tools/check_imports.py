@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "index": ("kernels",),
     "streams": ("codes",),
     "join": ("sql", "streams", "index"),
+    "aggregate": ("streams",),
     "flow": ("join",),
     "api": ("flow", "extras"),
     "workloads": ("errors",),
@@ -38,6 +39,22 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 
 # Inside a folder, where the order is the pipeline's. A folder in a folder is a part of it, and may have a table of its own.
 INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
+    "aggregate": {
+        "spec": (),
+        "results": ("spec",),
+        "values": (),
+        "dictionary": ("values",),
+        "rows": ("values",),
+        "slots": (),
+        "table": ("slots",),
+        "sums": ("table", "values"),
+        "order": ("rows", "dictionary"),
+        "bag": ("order", "table"),
+        "extreme": ("order", "table"),
+        "accumulators": ("results", "sums", "bag", "extreme"),
+        "told": ("table",),
+        "aggregation": ("accumulators", "told"),
+    },
     "streams": {
         "window": (),
         "schema": (),

@@ -1,0 +1,206 @@
+"""Aggregates of groups, as rows come and go."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.aggregate.accumulators import Accumulators
+from watersmeet.aggregate.rows import ALL, Rows
+from watersmeet.aggregate.spec import Grouping
+from watersmeet.aggregate.table import Mark as TableMark
+from watersmeet.aggregate.told import Changes, Told
+from watersmeet.aggregate.told import Mark as ToldMark
+from watersmeet.errors import DataError, OptionError, SchemaError, StateError
+from watersmeet.kernels.groups import count_rows
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where an aggregation stood."""
+
+    arrived: int
+    groups: TableMark
+    bags: tuple[TableMark, ...]
+    told: ToldMark | None
+    number: int
+
+
+class Aggregation:
+    """The answer of a grouping over the rows that have been added and not retracted.
+
+    ``retracts=False``: rows never go, and MIN, MAX, FIRST and LAST keep one value a group. ``changes=True``: ``changes`` can be asked for;
+    else groups that have lost all rows are let go at once.
+
+    A call that is refused changes nothing. ``mark`` and ``back_to`` take several calls back.
+
+    >>> from watersmeet.aggregate.spec import Aggregate
+    >>> prices = pa.record_batch({"sym": ["a", "b", "a"], "price": [0.1, 0.5, 0.2]})
+    >>> totals = Aggregation(Grouping(("sym",), (Aggregate("sum", "price", "total"),)), prices.schema)
+    >>> totals.add(prices)
+    >>> totals.answer().to_pylist()
+    [{'sym': 'a', 'total': 0.30000000000000004}, {'sym': 'b', 'total': 0.5}]
+    """
+
+    def __init__(
+        self, grouping: Grouping, schema: pa.Schema, *, retracts: bool = True, changes: bool = False
+    ) -> None:
+        self.grouping = grouping
+        self.retracts = retracts
+        self._state = Accumulators(grouping, schema, retracts)
+        keys = [pa.field(name, schema.field(name).type) for name in grouping.keys]
+        self.schema = pa.schema([*keys, *(field for field, _ in self._state.readers)])
+        self._reads = {
+            name: schema.field(name).type
+            for name in dict.fromkeys(
+                [
+                    *grouping.keys,
+                    *(
+                        name
+                        for one in grouping.aggregates
+                        for name in (one.column, one.by)
+                        if name is not None
+                    ),
+                ]
+            )
+        }
+        self.arrived = 0  # rows that were added; a row's arrival number is how many were before it
+        self._told = Told(self._state.groups, self.schema) if changes else None
+        self._marks = 0
+        self._marked = False
+        if not grouping.keys:  # all rows are one group, which is there from the beginning
+            slots = self._state.groups.enter(np.zeros((1, 1), np.int64))
+            if self._told is not None:
+                self._told.touch(slots)
+
+    # ---- rows come and go ---------------------------------------------------------------------------------------
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Rows have come. They get the next arrival numbers."""
+        self._check(batch)
+        rows = Rows(batch, np.arange(self.arrived, self.arrived + batch.num_rows))
+        with self._all_or_nothing():
+            self._change(rows, self._state.groups.enter(self._keys(rows)), 1)
+            self.arrived += batch.num_rows
+
+    def retract(self, batch: pa.RecordBatch, numbers: np.ndarray | None = None) -> None:
+        """Rows that were added are gone. ``numbers``: their arrival numbers, which FIRST and LAST need."""
+        if not self.retracts:
+            raise OptionError("rows can be retracted only where retracts=True; got an aggregation without")
+        self._check(batch)
+        if numbers is None and any(one.by is not None for one in self.grouping.aggregates):
+            raise OptionError(
+                "first and last must know the arrival numbers of rows that are retracted; got none"
+            )
+        if numbers is not None and numbers.shape != (batch.num_rows,):
+            raise OptionError(f"there must be a number a row; got {numbers.size} of {batch.num_rows} rows")
+        rows = Rows(batch, np.empty(0, np.int64) if numbers is None else numbers)
+        with self._all_or_nothing():
+            slots = self._state.groups.find(self._keys(rows))
+            self._change(rows, slots, -1)
+            if self._told is None and self.grouping.keys:
+                empty = slots[self._state.rows.data[slots] == 0]
+                if empty.size:
+                    self._state.groups.drop(np.unique(empty))
+
+    def _keys(self, rows: Rows) -> np.ndarray:
+        if not self.grouping.keys:
+            return np.zeros((len(rows), 1), np.int64)
+        return rows.keys(self.grouping.keys, self._state.keys)
+
+    def _change(self, rows: Rows, slots: np.ndarray, sign: int) -> None:
+        if count_rows(slots, ALL, sign, self._state.rows.data) < 0:
+            raise DataError("only rows that were added can be retracted; a group would have fewer than none")
+        for accumulator in self._state:
+            accumulator.add(slots, rows, sign)
+        if self._told is not None:
+            self._told.touch(slots)
+
+    def _check(self, batch: pa.RecordBatch) -> None:
+        for name, kind in self._reads.items():
+            at = batch.schema.get_field_index(name)
+            given = batch.schema.field(at).type if at >= 0 else None
+            if given != kind:
+                raise SchemaError(
+                    f"a batch must have the column {name!r} of type {kind} once; got {given or 'none'}"
+                )
+
+    # ---- answers ------------------------------------------------------------------------------------------------
+
+    def answer(self) -> pa.RecordBatch:
+        """All groups, in no order that means something."""
+        slots = self._state.groups.held()
+        if self.grouping.keys:
+            slots = slots[self._state.rows.data[slots] > 0]
+        return self._answer(slots)
+
+    def _answer(self, slots: np.ndarray) -> pa.RecordBatch:
+        columns, at = [], 0
+        for codec in self._state.keys:
+            words = self._state.groups.words.data[slots, at : at + codec.key_words]
+            columns.append(codec.decode_or_null(words, codec.is_null(words)))
+            at += codec.key_words
+        columns += [read(slots) for _, read in self._state.readers]
+        return pa.record_batch(columns, schema=self.schema)
+
+    def changes(self) -> Changes:
+        """What is different since the last time this was asked."""
+        if self._told is None:
+            raise OptionError(
+                "changes must be asked for with changes=True when an aggregation is made; got one without"
+            )
+        with self._all_or_nothing():
+            slots, groups = self._told.touched(), self._state.groups
+            there = self._state.rows.data[slots] > 0
+            if not self.grouping.keys:
+                there[:] = True
+            found = self._told.tell(slots, there, self._answer(slots[there]), len(self.grouping.keys))
+            groups.drop(slots[~there])
+            return found
+
+    # ---- undo ---------------------------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """Where things stand: what ``back_to`` goes back to, until the next mark or ``commit``."""
+        self._marks += 1
+        self._marked = True
+        return self._mark(forget=True)
+
+    def commit(self) -> None:
+        """Nobody will go back to the last mark."""
+        self._marks += 1
+        self._marked = False
+
+    def back_to(self, mark: Mark) -> None:
+        """As it was at the mark. May be repeated, should it be interrupted."""
+        if mark.number != self._marks:
+            raise StateError("only the last mark can be gone back to, until commit; got another one")
+        self._back_to(mark)
+
+    def _mark(self, forget: bool) -> Mark:
+        if forget:  # the moment to clean up: what is let go now nobody will go back to
+            for bag in self._state.bags:
+                bag.tidy()
+            self._state.forget_texts()
+        bags = tuple(bag.mark(forget) for bag in self._state.bags)
+        told = None if self._told is None else self._told.mark()
+        return Mark(self.arrived, self._state.groups.mark(forget), bags, told, self._marks)
+
+    def _back_to(self, mark: Mark) -> None:
+        self._state.groups.back_to(mark.groups)
+        for bag, bag_mark in zip(self._state.bags, mark.bags, strict=True):
+            bag.back_to(bag_mark)
+        if self._told is not None and mark.told is not None:
+            self._told.back_to(mark.told)
+        self.arrived = mark.arrived
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        mark = self._mark(forget=not self._marked)
+        try:
+            yield
+        except BaseException:
+            self._back_to(mark)
+            raise
