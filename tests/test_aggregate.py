@@ -251,6 +251,61 @@ def test_changes_add_up_to_the_answer(data: st.DataObject) -> None:
         assert operations == [-1] * len(gone) + [1] * len(come)
 
 
+@given(data=st.data(), retracts=st.booleans(), changes=st.booleans())
+@examples(100)
+def test_a_snapshot_goes_on_as_if_nothing_had_been(
+    data: st.DataObject, retracts: bool, changes: bool
+) -> None:
+    grouping, schema, row = data.draw(groupings())
+    fresh = Aggregation(grouping, schema, retracts=retracts, changes=changes)
+    run = Run(Aggregation(grouping, schema, retracts=retracts, changes=changes), schema)
+    told: dict[tuple[Any, ...], oracle.Row] = {}
+    for _ in range(data.draw(st.integers(1, 4))):
+        run.add(data.draw(st.lists(row, max_size=6)))
+        if retracts:
+            run.retract(data.draw(st.lists(st.integers(0, 99), max_size=6)))
+        if changes and data.draw(st.booleans()):
+            _follow(told, run)
+        if data.draw(st.booleans()):
+            tables = run.totals.snapshot()
+            files = {name: pa.ipc.open_file(_written(table)).read_all() for name, table in tables.items()}
+            run.totals = fresh.restored(files)
+        check(run.totals, run.rows)
+    if changes:
+        _follow(told, run)
+        assert told == plain(expected(run.rows, run.totals))
+
+
+def _written(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _follow(told: dict[tuple[Any, ...], oracle.Row], run: Run) -> None:
+    """Apply the changes to what was told; nothing comes that was there, and nothing goes that was not."""
+    changes, keys = run.totals.changes(), len(run.totals.grouping.keys)
+    for key, old in plain(found(changes.gone, keys)).items():
+        assert told.pop(key) == old
+    come = plain(found(changes.come, keys))
+    assert not set(told) & set(come)
+    told |= come
+
+
+def test_a_snapshot_of_something_else_is_refused() -> None:
+    schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
+    one = Aggregation(Grouping(("k",), (Aggregate("count", None, "n"),)), schema)
+    other = Aggregation(Grouping(("k",), (Aggregate("max", "s", "n"),)), schema)
+    for tables, message in [(one.snapshot(), "of the same grouping"), ({}, "got nothing")]:
+        with pytest.raises(StateError, match=message):
+            other.restored(tables)
+    tables = other.snapshot()
+    del tables["bag 0"]
+    with pytest.raises(StateError, match="'bag 0'"):
+        other.restored(tables)
+
+
 @pytest.mark.parametrize("retracts", [True, False])
 def test_texts_that_nobody_holds_are_forgotten(retracts: bool) -> None:
     schema = pa.schema([("k", pa.string()), ("x", pa.string()), ("t", pa.int64())])

@@ -53,7 +53,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "extreme": ("order", "table"),
         "accumulators": ("results", "sums", "bag", "extreme"),
         "told": ("table",),
-        "aggregation": ("accumulators", "told"),
+        "snapshot": ("accumulators", "told"),
+        "aggregation": ("snapshot",),
     },
     "streams": {
         "window": (),

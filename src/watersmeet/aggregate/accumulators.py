@@ -23,6 +23,7 @@ from watersmeet.codes.text import is_bytes
 from watersmeet.errors import SchemaError
 from watersmeet.kernels.groups import count_rows
 
+Holder = tuple[Cells, int, np.ndarray]  # a column of state, which of its words, in which slots
 Reader = Callable[[np.ndarray], pa.Array]
 VARIANCES = {"var_samp": (1, False), "var_pop": (0, False), "stddev_samp": (1, True), "stddev_pop": (0, True)}
 
@@ -200,30 +201,36 @@ class Accumulators:
 
     # ---- texts --------------------------------------------------------------------------------------------------
 
+    @property
+    def dictionaries(self) -> dict[str, Dictionary]:
+        """Of the columns that have one."""
+        return {name: texts for name, texts in self._codecs.items() if isinstance(texts, Dictionary)}
+
     def forget_texts(self) -> None:
         """Dictionaries that have become crowded keep only what a group, an entry or an extreme still holds."""
-        for name, texts in self._codecs.items():
-            if isinstance(texts, Dictionary) and texts.crowded:
-                texts.keep(list(self._held_numbers(name)))
+        for name, texts in self.dictionaries.items():
+            if texts.crowded:
+                texts.keep([cells.data[slots, at] for cells, at, slots in self.holders(name)])
 
-    def _held_numbers(self, name: str) -> Iterator[np.ndarray]:
+    def holders(self, name: str) -> Iterator[Holder]:
+        """Where numbers of a column's texts are."""
         held, at = self.groups.held(), 0
         for key, words in zip(self._grouping.keys, self.keys, strict=True):
             if key == name:
-                yield self.groups.words.data[held, at]
+                yield self.groups.words, at, held
             at += words.key_words
         if name in self._bags:
             table = self._bags[name].table
-            yield table.words.data[table.held(), 1]
+            yield table.words, 1, table.held()
         for (column, _), extreme in self._extremes.items():
             if column == name:
-                yield extreme.best.data[held, 0]
+                yield extreme.best, 0, held[~extreme.unknown(held)]
         for bag in self._picks.values():
             if name in bag.payload and bag.kept is not None:
-                yield bag.payload.numbers(name, bag.kept.data[bag.table.held()])
+                yield bag.kept, bag.payload.place(name), bag.table.held()
         for extreme in self._picked.values():
             if name in extreme.payload and extreme.kept is not None:
-                yield extreme.payload.numbers(name, extreme.kept.data[held])
+                yield extreme.kept, extreme.payload.place(name), held[~extreme.unknown(held)]
 
 
 def _numbers(cells: Cells, slots: np.ndarray) -> pa.Array:

@@ -1,12 +1,13 @@
 """Aggregates of groups, as rows come and go."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.aggregate import snapshot
 from watersmeet.aggregate.accumulators import Accumulators
 from watersmeet.aggregate.rows import ALL, Rows
 from watersmeet.aggregate.spec import Grouping
@@ -47,7 +48,7 @@ class Aggregation:
     def __init__(
         self, grouping: Grouping, schema: pa.Schema, *, retracts: bool = True, changes: bool = False
     ) -> None:
-        self.grouping = grouping
+        self.grouping, self._input = grouping, schema
         self.retracts = retracts
         self._state = Accumulators(grouping, schema, retracts)
         keys = [pa.field(name, schema.field(name).type) for name in grouping.keys]
@@ -159,6 +160,30 @@ class Aggregation:
             found = self._told.tell(slots, there, self._answer(slots[there]), len(self.grouping.keys))
             groups.drop(slots[~there])
             return found
+
+    # ---- saving -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        """The whole state as Arrow tables by name: what ``restored`` takes."""
+        return snapshot.save(self._state, self._told, {**self._about(), "arrived": self.arrived})
+
+    def restored(self, tables: Mapping[str, pa.Table]) -> "Aggregation":
+        """An aggregation like this one, with the state of a snapshot that was taken of one like this."""
+        found = snapshot.about(tables)
+        for what, own in self._about().items():
+            if found.get(what) != own:
+                raise StateError(f"a snapshot must be of the same {what}: {own}; got {found.get(what)}")
+        fresh = Aggregation(
+            self.grouping, self._input, retracts=self.retracts, changes=self._told is not None
+        )
+        snapshot.load(tables, fresh._state, fresh._told)
+        fresh.arrived = found["arrived"]
+        return fresh
+
+    def _about(self) -> dict[str, str]:
+        columns = ", ".join(f"{name} {kind}" for name, kind in self._reads.items())
+        options = f"retracts={self.retracts}, changes={self._told is not None}"
+        return {"grouping": str(self.grouping), "columns": columns, "options": options}
 
     # ---- undo ---------------------------------------------------------------------------------------------------
 

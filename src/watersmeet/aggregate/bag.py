@@ -100,6 +100,15 @@ class Bag:
         top = self._heaps[largest].roots.data[slots]
         return np.maximum(top - 1, 0), top == 0
 
+    def counted(self) -> np.ndarray:
+        """The entries that are there."""
+        held = self.table.held()
+        return held[self._counts.data[held] > 0]
+
+    def restore(self) -> None:
+        """The table has been loaded."""
+        self._rebuild()
+
     def tidy(self) -> None:
         """Entries without count that hang deep in a heap are let go once they are many."""
         if self.table.held_slots > self._enough:

@@ -78,6 +78,6 @@ class Payload:
         own = words[:, at : at + codec.key_words]
         return codec.decode_or_null(own, none | codec.is_null(own))
 
-    def numbers(self, name: str, words: np.ndarray) -> np.ndarray:
-        """The first word of a column."""
-        return words[:, self._at[name]]
+    def place(self, name: str) -> int:
+        """Where the first word of a column is."""
+        return self._at[name]

@@ -20,6 +20,8 @@ class Column(Protocol):
     def take(self, slots: np.ndarray) -> Any: ...
     def put(self, slots: np.ndarray, rows: Any) -> None: ...
     def clear(self, slots: np.ndarray | slice) -> None: ...
+    def saved(self, slots: np.ndarray) -> tuple[int, np.ndarray]: ...
+    def load(self, first: int, rows: np.ndarray) -> None: ...
 
 
 class Cells:
@@ -43,6 +45,14 @@ class Cells:
     def clear(self, slots: np.ndarray | slice) -> None:
         self.data[slots] = 0
 
+    def saved(self, slots: np.ndarray) -> tuple[int, np.ndarray]:
+        """Rows for a snapshot, as a matrix, and a number that ``load`` needs."""
+        return 0, self.data[slots].reshape(slots.size, *(self._shape or (1,)))
+
+    def load(self, first: int, rows: np.ndarray) -> None:
+        """Rows of a snapshot, for the first slots."""
+        self.data[: len(rows)] = rows.reshape(len(rows), *self._shape)
+
 
 C = TypeVar("C", bound=Column)
 
@@ -64,6 +74,11 @@ class Slots:
     def add(self, column: C) -> C:
         self._columns.append(column)
         return column
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """In the order in which they were made."""
+        return tuple(self._columns)
 
     def grow(self) -> None:
         """Twice as many slots."""

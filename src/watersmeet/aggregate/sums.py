@@ -35,6 +35,7 @@ from watersmeet.kernels.magnitude import averages, decimals, doubles, variances
 
 FLOAT64, INT64 = np.dtype(np.float64), np.dtype(np.int64)
 LOWEST = -1074  # the exponent of bit 0 of limb 0 for doubles
+NO_WINDOW = -1
 NO_COUNTS = np.empty(0, np.int64)
 
 
@@ -79,6 +80,20 @@ class Limbs:
 
     def clear(self, slots: np.ndarray | slice) -> None:
         self.data[slots] = 0
+
+    def saved(self, slots: np.ndarray) -> tuple[int, np.ndarray]:
+        """Rows for a snapshot, and the window's base; NO_WINDOW: only zeros have come."""
+        if not self.width:
+            return NO_WINDOW, np.zeros((slots.size, 1), np.int64)
+        rows = self.data[slots]
+        carry(rows)
+        return self.base, rows
+
+    def load(self, first: int, rows: np.ndarray) -> None:
+        """Rows of a snapshot, for the first slots."""
+        if first != NO_WINDOW:
+            self.cover(first, first + rows.shape[1])
+            self.data[: len(rows)] = rows
 
 
 def _moved(base: int, rows: np.ndarray, first: int, stop: int) -> np.ndarray:

@@ -92,6 +92,18 @@ class Told:
             self._rows = self._rows.take(self._at.data[held] - 1).combine_chunks()
             self._at.data[held] = np.arange(held.size) + 1
 
+    def saved(self, slots: np.ndarray) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+        """Of groups: the rows that were told, whether there is one, and whether it may be no longer true."""
+        known = self._at.data[slots] > 0
+        return self._rows.take(self._at.data[slots[known]] - 1), known, self._met.data[slots] == self._turn
+
+    def load(self, rows: pa.Table, known: np.ndarray, touched: np.ndarray) -> None:
+        """The same, of the first groups."""
+        self._rows, self._touched = rows, []
+        self._met.data[:] = 0
+        self._at.data[: known.size] = np.where(known, np.cumsum(known), 0)
+        self.touch(np.flatnonzero(touched))
+
     def mark(self) -> Mark:
         return self._touched, self._turn, self._rows
 
