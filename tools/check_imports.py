@@ -55,6 +55,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "told": ("table",),
         "snapshot": ("accumulators", "told"),
         "aggregation": ("snapshot",),
+        "sliding": ("aggregation",),
+        "event_time": ("aggregation",),
     },
     "streams": {
         "window": (),

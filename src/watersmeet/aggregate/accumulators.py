@@ -66,6 +66,7 @@ class Accumulators:
         self.keys = [self.codec(name, "a group column") for name in grouping.keys]
         self.groups = Table(sum(key.key_words for key in self.keys) or 1)
         self.rows: Cells = self.groups.column()
+        self.born: Cells = self.groups.column()  # the arrival number of a group's first row
         self._sums: dict[str, Sums] = {}
         self._counts: dict[str, Counts | Sums] = {}
         self._bags: dict[str, Bag] = {}

@@ -53,26 +53,14 @@ class Aggregation:
         self._state = Accumulators(grouping, schema, retracts)
         keys = [pa.field(name, schema.field(name).type) for name in grouping.keys]
         self.schema = pa.schema([*keys, *(field for field, _ in self._state.readers)])
-        self._reads = {
-            name: schema.field(name).type
-            for name in dict.fromkeys(
-                [
-                    *grouping.keys,
-                    *(
-                        name
-                        for one in grouping.aggregates
-                        for name in (one.column, one.by)
-                        if name is not None
-                    ),
-                ]
-            )
-        }
+        self._reads = {name: schema.field(name).type for name in grouping.columns}
         self.arrived = 0  # rows that were added; a row's arrival number is how many were before it
         self._told = Told(self._state.groups, self.schema) if changes else None
         self._marks = 0
         self._marked = False
+        self._inside = 0  # calls that are under way
         if not grouping.keys:  # all rows are one group, which is there from the beginning
-            slots = self._state.groups.enter(np.zeros((1, 1), np.int64))
+            slots, _ = self._state.groups.enter(np.zeros((1, 1), np.int64))
             if self._told is not None:
                 self._told.touch(slots)
 
@@ -82,8 +70,10 @@ class Aggregation:
         """Rows have come. They get the next arrival numbers."""
         self._check(batch)
         rows = Rows(batch, np.arange(self.arrived, self.arrived + batch.num_rows))
-        with self._all_or_nothing():
-            self._change(rows, self._state.groups.enter(self._keys(rows)), 1)
+        with self.all_or_nothing():
+            slots, made = self._state.groups.enter(self._keys(rows))
+            self._state.born.data[slots[made]] = rows.numbers[made]
+            self._change(rows, slots, 1)
             self.arrived += batch.num_rows
 
     def retract(self, batch: pa.RecordBatch, numbers: np.ndarray | None = None) -> None:
@@ -98,7 +88,7 @@ class Aggregation:
         if numbers is not None and numbers.shape != (batch.num_rows,):
             raise OptionError(f"there must be a number a row; got {numbers.size} of {batch.num_rows} rows")
         rows = Rows(batch, np.empty(0, np.int64) if numbers is None else numbers)
-        with self._all_or_nothing():
+        with self.all_or_nothing():
             slots = self._state.groups.find(self._keys(rows))
             self._change(rows, slots, -1)
             if self._told is None and self.grouping.keys:
@@ -131,11 +121,35 @@ class Aggregation:
     # ---- answers ------------------------------------------------------------------------------------------------
 
     def answer(self) -> pa.RecordBatch:
-        """All groups, in no order that means something."""
+        """All groups, in the order of their first rows; a group that had lost all rows counts from the row that brought it back."""
         slots = self._state.groups.held()
         if self.grouping.keys:
             slots = slots[self._state.rows.data[slots] > 0]
-        return self._answer(slots)
+        return self._answer(self._in_order(slots))
+
+    def release(self, stop: int) -> pa.RecordBatch:
+        """Groups are final whose first key, a whole number or a moment, is below the code ``stop``: their rows, in order. They are let go.
+
+        Nothing is told of that in ``changes``: what is final stays true.
+        """
+        with self.all_or_nothing():
+            groups = self._state.groups
+            slots = groups.held()
+            slots = self._in_order(slots[groups.words.data[slots, 0] < stop])
+            found = self._answer(slots)
+            groups.slots.save(slots)
+            for bag in self._state.bags:
+                bag.drop_groups(slots)
+            groups.drop(slots)
+            return found
+
+    def least(self) -> int | None:
+        """The smallest code among the groups' first keys; None: there is no group."""
+        held = self._state.groups.held()
+        return int(self._state.groups.words.data[held, 0].min()) if held.size else None
+
+    def _in_order(self, slots: np.ndarray) -> np.ndarray:
+        return slots[np.argsort(self._state.born.data[slots], kind="stable")]
 
     def _answer(self, slots: np.ndarray) -> pa.RecordBatch:
         columns, at = [], 0
@@ -152,8 +166,8 @@ class Aggregation:
             raise OptionError(
                 "changes must be asked for with changes=True when an aggregation is made; got one without"
             )
-        with self._all_or_nothing():
-            slots, groups = self._told.touched(), self._state.groups
+        with self.all_or_nothing():
+            slots, groups = self._in_order(self._told.touched()), self._state.groups
             there = self._state.rows.data[slots] > 0
             if not self.grouping.keys:
                 there[:] = True
@@ -222,10 +236,14 @@ class Aggregation:
         self.arrived = mark.arrived
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        mark = self._mark(forget=not self._marked)
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is done inside is taken back if it fails. May be nested."""
+        mark = self._mark(forget=not self._marked and not self._inside)
+        self._inside += 1
         try:
             yield
         except BaseException:
             self._back_to(mark)
             raise
+        finally:
+            self._inside -= 1

@@ -68,7 +68,7 @@ class Bag:
         if valid.size:
             keys = keys[valid]
             payload = None if payload is None else payload[valid]
-        entries = self.table.enter(keys) if sign > 0 else self.table.find(keys)
+        entries = self.table.enter(keys)[0] if sign > 0 else self.table.find(keys)
         if self.kept is not None and payload is not None:
             self.kept.data[entries] = payload
         groups, turned = np.ascontiguousarray(keys[:, 0]), np.empty(entries.size, np.int64)
@@ -94,6 +94,18 @@ class Bag:
             for heap in self._heaps.values():
                 gone = gone[~heap.hanging[gone]]
         self.table.drop(np.unique(gone) if len(self._heaps) > 1 else gone)
+
+    def drop_groups(self, groups: np.ndarray) -> None:
+        """All entries of these groups are over."""
+        gone = np.zeros(self._groups.slots.capacity, np.bool_)
+        gone[groups] = True
+        held = self.table.held()
+        entries = held[gone[self.table.words.data[held, 0]]]
+        self.table.slots.save(entries)
+        for heap in self._heaps.values():
+            heap.reach(self.table.slots.capacity)
+            heap.links[entries], heap.hanging[entries] = 0, False
+        self.table.drop(entries)
 
     def first(self, slots: np.ndarray, largest: bool) -> tuple[np.ndarray, np.ndarray]:
         """Of groups, the entry at one end; and whether there is none."""

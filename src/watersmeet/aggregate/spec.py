@@ -52,6 +52,12 @@ class Grouping:
     keys: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
 
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read, each once."""
+        read = [name for one in self.aggregates for name in (one.column, one.by) if name is not None]
+        return list(dict.fromkeys([*self.keys, *read]))
+
     def __post_init__(self) -> None:
         names = [*self.keys, *(aggregate.name for aggregate in self.aggregates)]
         double = sorted({name for name in names if names.count(name) > 1})

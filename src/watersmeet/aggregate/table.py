@@ -33,8 +33,8 @@ class Table:
         """A column of state beside the words."""
         return self.slots.cells(width)
 
-    def enter(self, rows: np.ndarray) -> np.ndarray:
-        """The slots of rows of words; a new one for words that have none. All are written down before a change."""
+    def enter(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The slots of rows of words, and the rows for which there was none before. All slots are written down before a change."""
         out, made = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
         done = count = 0
         while True:
@@ -52,10 +52,11 @@ class Table:
             count += more
             if done == len(rows):
                 break
-            self._grow(made[:count])
+            self._grow(out[made[:count]])
+        made = made[:count]
         self.slots.save(out)
-        self.alive.data[made[:count]] = 1
-        return out
+        self.alive.data[out[made]] = 1
+        return out, made
 
     def find(self, rows: np.ndarray) -> np.ndarray:
         """The slots of rows of words that were entered before; refused if one was not. All are written down before a change."""

@@ -64,7 +64,8 @@ class Told:
 
     def touched(self) -> np.ndarray:
         """Groups that may differ from what was told, each once."""
-        return np.concatenate([np.empty(0, np.int64), *self._touched])
+        found = np.unique(np.concatenate([np.empty(0, np.int64), *self._touched]))
+        return found[self._groups.alive.data[found] != 0]  # some may have been let go, and given again
 
     def tell(self, slots: np.ndarray, there: np.ndarray, rows: pa.RecordBatch, keys: int) -> Changes:
         """``slots`` are all that were touched, ``rows`` those of them that are ``there``. What differs is told from now on."""

@@ -54,7 +54,7 @@ def find(rows, table, shift, words, out):
 
 @kernel
 def enter(rows, row, table, shift, words, freed, room, out, made):
-    """The slot of each row from ``row`` on, a new one where there was none; those also in ``made``.
+    """The slot of each row from ``row`` on, a new one where there was none; ``made`` has the rows for which one was made.
 
     Stops where the table or the slots are full. Returns how far it came, and how many slots it made.
     """
@@ -81,7 +81,7 @@ def enter(rows, row, table, shift, words, freed, room, out, made):
                 words[slot, j] = rows[i, j]
             table[place, HASH] = code
             table[place, SLOT] = slot
-            made[count] = slot
+            made[count] = i
             count += 1
         out[i] = slot
     return rows.shape[0], count
