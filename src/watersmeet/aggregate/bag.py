@@ -7,7 +7,7 @@ from watersmeet.aggregate.rows import Rows
 from watersmeet.aggregate.slots import Cells
 from watersmeet.aggregate.table import Mark, Table
 from watersmeet.errors import DataError
-from watersmeet.kernels.bag import count_entries, hang, settle
+from watersmeet.kernels.bag import HANGING, ROOT, TOP, count_entries, hang, settle
 
 SLACK = 1 << 12  # entries without count that are never too many
 
@@ -16,28 +16,40 @@ class Heap:
     """The entry of each group that is first (``largest``: last) in order."""
 
     def __init__(self, groups: Table, largest: bool) -> None:
-        self.roots = groups.column()
-        self._largest = largest
-        self.empty(0)
+        self._tops, self._largest = groups.column(TOP), largest
+        self._nodes = np.zeros((0, 4), np.int64)
 
-    def empty(self, capacity: int) -> None:
-        """Nobody hangs in it; roots are the caller's."""
-        self.links, self.hanging = np.zeros((capacity, 2), np.int64), np.zeros(capacity, np.bool_)
+    def empty(self) -> None:
+        """Nobody hangs in it."""
+        self._nodes[:, HANGING] = 0
+        self._tops.data[:] = 0
 
     def reach(self, capacity: int) -> None:
         """There may be more entries."""
-        if capacity > len(self.links):
-            links, hanging = self.links, self.hanging
-            self.empty(capacity)
-            self.links[: len(links)], self.hanging[: len(hanging)] = links, hanging
+        if capacity > len(self._nodes):
+            nodes = np.zeros((capacity, 4), np.int64)
+            nodes[: len(self._nodes)] = self._nodes
+            self._nodes = nodes
+
+    def roots(self, groups: np.ndarray) -> np.ndarray:
+        """The first entry of groups, plus one; 0: there is none."""
+        return self._tops.data[groups, ROOT]
+
+    def hanging(self, slots: np.ndarray) -> np.ndarray:
+        """Which entries hang in it."""
+        return self._nodes[slots, HANGING] != 0
+
+    def forget(self, slots: np.ndarray) -> None:
+        """Entries of groups that are over."""
+        self._nodes[slots, HANGING] = 0
 
     def hang(self, slots: np.ndarray, words: np.ndarray, order: Order) -> None:
-        hang(slots, self.links, self.hanging, self.roots.data, words, self._largest, *order.texts())
+        hang(slots, self._nodes, self._tops.data, words, self._largest, *order.texts())
 
     def settle(self, groups: np.ndarray, counts: np.ndarray, words: np.ndarray, order: Order) -> np.ndarray:
         """Let go of entries without count at the tops; returns them."""
-        popped = np.empty(len(self.links), np.int64)
-        state = self.links, self.hanging, self.roots.data, words, self._largest, *order.texts()
+        popped = np.empty(len(self._nodes), np.int64)
+        state = self._nodes, self._tops.data, words, self._largest, *order.texts()
         return popped[: settle(groups, counts, *state, popped)]
 
 
@@ -92,7 +104,7 @@ class Bag:
             state = self._counts.data, self.table.words.data, self.order
             gone = np.concatenate([heap.settle(groups, *state) for heap in self._heaps.values()])
             for heap in self._heaps.values():
-                gone = gone[~heap.hanging[gone]]
+                gone = gone[~heap.hanging(gone)]
         self.table.drop(np.unique(gone) if len(self._heaps) > 1 else gone)
 
     def drop_groups(self, groups: np.ndarray) -> None:
@@ -104,12 +116,12 @@ class Bag:
         self.table.slots.save(entries)
         for heap in self._heaps.values():
             heap.reach(self.table.slots.capacity)
-            heap.links[entries], heap.hanging[entries] = 0, False
+            heap.forget(entries)
         self.table.drop(entries)
 
     def first(self, slots: np.ndarray, largest: bool) -> tuple[np.ndarray, np.ndarray]:
         """Of groups, the entry at one end; and whether there is none."""
-        top = self._heaps[largest].roots.data[slots]
+        top = self._heaps[largest].roots(slots)
         return np.maximum(top - 1, 0), top == 0
 
     def counted(self) -> np.ndarray:
@@ -143,6 +155,6 @@ class Bag:
         self.table.drop(dead)
         held = self.table.held()
         for heap in self._heaps.values():
-            heap.empty(self.table.slots.capacity)
-            heap.roots.data[:] = 0
+            heap.reach(self.table.slots.capacity)
+            heap.empty()
             heap.hang(held, self.table.words.data, self.order)

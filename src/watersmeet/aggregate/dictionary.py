@@ -13,6 +13,7 @@ from watersmeet.codes.column import validity
 from watersmeet.codes.text import BytesDomain
 from watersmeet.kernels.dictionary import (
     BYTES,
+    EMPTY,
     FREED,
     FRESH,
     gather_texts,
@@ -20,7 +21,6 @@ from watersmeet.kernels.dictionary import (
     place_texts,
     text_offsets,
 )
-from watersmeet.kernels.groups import EMPTY
 
 SLACK = 1 << 12  # texts that are never too many
 LEAST = 64

@@ -65,6 +65,7 @@ class Slots:
         self._columns: list[Column] = []
         self._stamps = np.zeros(LEAST, np.int64)
         self._stamp = 0
+        self._used = 0
         self._journal: list[tuple[np.ndarray, list[Any]]] = []
 
     def cells(self, width: int = 0) -> Cells:
@@ -89,21 +90,21 @@ class Slots:
         stamps[: self.capacity] = self._stamps
         self._stamps, self.capacity = stamps, capacity
 
-    def save(self, slots: np.ndarray) -> np.ndarray:
-        """Slots are about to be changed. Returns those that were not, since the mark."""
+    def save(self, slots: np.ndarray) -> None:
+        """Slots are about to be changed."""
         fresh = np.empty(min(slots.size, self.capacity), np.int64)
-        fresh = fresh[: first_met(slots, self._stamps, self._stamp, fresh)]
+        fresh = fresh[: first_met(slots, self._used, self._stamps, self._stamp, fresh)]
         if fresh.size:
             self._journal.append((fresh, [column.take(fresh) for column in self._columns]))
-        return fresh
 
     def clear(self, slots: np.ndarray) -> None:
         """Nobody uses these slots any more. They have been saved."""
         for column in self._columns:
             column.clear(slots)
 
-    def mark(self, forget: bool) -> int:
-        """From here on changes are written down. ``forget``: nobody will go back farther."""
+    def mark(self, forget: bool, used: int) -> int:
+        """From here on changes are written down, of the ``used`` slots: others are empty. ``forget``: nobody will go back farther."""
+        self._used = used
         if forget:
             self._journal = []
         self._stamp += 1

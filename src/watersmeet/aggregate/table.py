@@ -8,7 +8,7 @@ import numpy as np
 
 from watersmeet.aggregate.slots import LEAST, Cells, Slots
 from watersmeet.errors import DataError
-from watersmeet.kernels.groups import EMPTY, FRESH, HELD, NOBODY, SLOT, enter, find, place_all, remove
+from watersmeet.kernels.groups import EMPTY, FRESH, HELD, NOBODY, enter, find, place_all, remove
 
 Mark = tuple[int, int]
 
@@ -26,8 +26,7 @@ class Table:
 
     def _make(self, places: int) -> None:
         self._shift = np.uint64(65 - places.bit_length())
-        self._table = np.empty((places, 2), np.int64)
-        self._table[:, SLOT] = EMPTY
+        self._table = np.full(places, EMPTY)
 
     def column(self, width: int = 0) -> Cells:
         """A column of state beside the words."""
@@ -96,16 +95,14 @@ class Table:
         self._place(alive)
 
     def _place(self, alive: np.ndarray) -> None:
-        places = self._table.shape[0]
-        while places // 2 <= self.slots.capacity:
-            places *= 2
-        self._make(places)
+        self._make(2 * self.slots.capacity)
         fresh = int(self._room[FRESH])
         place_all(alive, fresh, self._table, self._shift, self.words.data, self._freed, self._room)
 
     def mark(self, forget: bool) -> Mark:
         """What ``back_to`` goes back to. ``forget``: earlier marks are over."""
-        return self.slots.mark(forget), int(self._room[FRESH])
+        used = int(self._room[FRESH])
+        return self.slots.mark(forget, used), used
 
     def back_to(self, mark: Mark) -> None:
         """As it was at the mark. May be repeated."""

@@ -57,8 +57,8 @@ class Told:
 
     def touch(self, slots: np.ndarray) -> None:
         """Groups may have changed; they have been saved."""
-        fresh = np.empty(slots.size, np.int64)
-        fresh = fresh[: first_met(slots, self._met.data, self._turn, fresh)]
+        fresh, capacity = np.empty(slots.size, np.int64), self._groups.slots.capacity
+        fresh = fresh[: first_met(slots, capacity, self._met.data, self._turn, fresh)]
         if fresh.size:
             self._touched = [*self._touched, fresh]
 

@@ -5,16 +5,23 @@ Entries are slots of a table of words: the group, then the words that put values
 O(log n) to take from the top. An entry whose count has fallen to 0 stays where it hangs until it comes to the top, or comes back to
 life. So the top of a heap is always alive, once ``settle`` has been called.
 
-Links are entry + 1, and 0 is nobody. ``largest`` turns the order round. ``numbers``: the word is a text's number, which the
-dictionary's ``entries`` and ``arena`` put in order.
+Links are entry + 1, and 0 is nobody. An entry's node has its first child, its next sibling, a copy of its first word, and whether it
+hangs: half a cache line, all that a comparison needs. A group's top has the root, the root's first child and the root's word: an
+entry that is not the first hangs itself under the root without looking at it. ``largest`` turns the order round. ``numbers``: the
+word is a text's number, which the dictionary's ``entries`` and ``arena`` put in order.
 
-Left aside: sorted runs that are merged with each batch. A push of ten rows would cost as much as the window is long.
+Left aside: sorted runs that are merged with each batch. A push of ten rows would cost as much as the window is long. Links and words in
+arrays apart, and children at the root itself: 0.6 of the speed, with half a million entries.
 """
 
 import numpy as np
 
 from watersmeet.kernels.dictionary import text_before
 from watersmeet.kernels.jit import kernel
+
+CHILD, SIBLING, WORD, HANGING = 0, 1, 2, 3  # of a node
+ROOT = 3  # of a top, beside CHILD and WORD
+TOP = 4
 
 
 @kernel
@@ -37,76 +44,96 @@ def count_entries(slots, groups, sign, counts, distinct, turned):
 
 
 @kernel
-def precedes(left, right, words, largest, numbers, entries, arena):
+def precedes(left, right, nodes, words, largest, numbers, entries, arena):
     """Whether one entry is before another, both of one group."""
     if largest:
         left, right = right, left
     if numbers:
-        return text_before(words[left, 1], words[right, 1], entries, arena)
-    for j in range(1, words.shape[1]):
+        return text_before(nodes[left, WORD], nodes[right, WORD], entries, arena)
+    if nodes[left, WORD] != nodes[right, WORD]:
+        return nodes[left, WORD] < nodes[right, WORD]
+    for j in range(2, words.shape[1]):
         if words[left, j] != words[right, j]:
             return words[left, j] < words[right, j]
     return False
 
 
 @kernel
-def meld(left, right, links, words, largest, numbers, entries, arena):
-    """Hang one top (a link) under another; returns which is on top. ``links``: first child, next sibling."""
+def hang(slots, nodes, tops, words, largest, numbers, entries, arena):
+    """Hang entries that do not hang yet into the heaps of their groups."""
+    for slot in slots:
+        if nodes[slot, HANGING]:
+            continue
+        group, word = words[slot, 0], words[slot, 1]
+        nodes[slot, HANGING], nodes[slot, WORD] = 1, word
+        nodes[slot, CHILD] = nodes[slot, SIBLING] = 0
+        root = tops[group, ROOT]
+        if root == 0:
+            tops[group, ROOT], tops[group, WORD] = slot + 1, word
+            continue
+        if numbers or word == tops[group, WORD]:
+            before = precedes(slot, root - 1, nodes, words, largest, numbers, entries, arena)
+        else:  # the common case does not look at the root
+            before = (word < tops[group, WORD]) != largest
+        if before:
+            nodes[root - 1, CHILD], nodes[root - 1, SIBLING] = tops[group, CHILD], 0
+            tops[group, ROOT], tops[group, CHILD], tops[group, WORD] = slot + 1, root, word
+        else:
+            nodes[slot, SIBLING] = tops[group, CHILD]
+            tops[group, CHILD] = slot + 1
+
+
+@kernel
+def meld(left, right, nodes, words, largest, numbers, entries, arena):
+    """Hang one tree (a link) under another; returns which is on top."""
     if left == 0:
         return right
-    if precedes(right - 1, left - 1, words, largest, numbers, entries, arena):
+    if precedes(right - 1, left - 1, nodes, words, largest, numbers, entries, arena):
         left, right = right, left
-    links[right - 1, 1] = links[left - 1, 0]
-    links[left - 1, 0] = right
+    nodes[right - 1, SIBLING] = nodes[left - 1, CHILD]
+    nodes[left - 1, CHILD] = right
     return left
 
 
 @kernel
-def hang(slots, links, hanging, roots, words, largest, numbers, entries, arena):
-    """Hang entries that do not hang yet into the heaps of their groups."""
-    for slot in slots:
-        if not hanging[slot]:
-            hanging[slot] = True
-            group = words[slot, 0]
-            roots[group] = meld(roots[group], slot + 1, links, words, largest, numbers, entries, arena)
-
-
-@kernel
-def pop(top, links, words, largest, numbers, entries, arena):
-    """Take the top (a link) away; returns who is on top then. Children are melded in pairs, then the pairs from the last one on."""
-    first, paired = links[top - 1, 0], np.int64(0)
-    links[top - 1, 0] = 0
+def meld_all(first, nodes, words, largest, numbers, entries, arena):
+    """One tree of siblings: melded in pairs, then the pairs from the last one on. Returns who is on top."""
+    paired = np.int64(0)
     while first != 0:
-        left, right = first, links[first - 1, 1]
+        left, right = first, nodes[first - 1, SIBLING]
         first = np.int64(0)
-        links[left - 1, 1] = 0
+        nodes[left - 1, SIBLING] = 0
         if right != 0:
-            first = links[right - 1, 1]
-            links[right - 1, 1] = 0
-            left = meld(left, right, links, words, largest, numbers, entries, arena)
-        links[left - 1, 1] = paired
+            first = nodes[right - 1, SIBLING]
+            nodes[right - 1, SIBLING] = 0
+            left = meld(left, right, nodes, words, largest, numbers, entries, arena)
+        nodes[left - 1, SIBLING] = paired
         paired = left
     result = np.int64(0)
     while paired != 0:
-        rest = links[paired - 1, 1]
-        links[paired - 1, 1] = 0
-        result = meld(result, paired, links, words, largest, numbers, entries, arena)
+        rest = nodes[paired - 1, SIBLING]
+        nodes[paired - 1, SIBLING] = 0
+        result = meld(result, paired, nodes, words, largest, numbers, entries, arena)
         paired = rest
     return result
 
 
 @kernel
-def settle(groups, counts, links, hanging, roots, words, largest, numbers, entries, arena, popped):
+def settle(groups, counts, nodes, tops, words, largest, numbers, entries, arena, popped):
     """Take entries without count from the tops of these groups' heaps. Returns how many there were."""
     count = 0
     for group in groups:
-        top = roots[group]
-        while top != 0 and counts[top - 1] == 0:
-            hanging[top - 1] = False
-            popped[count] = top - 1
+        root = tops[group, ROOT]
+        while root != 0 and counts[root - 1] == 0:
+            nodes[root - 1, HANGING] = 0
+            popped[count] = root - 1
             count += 1
-            top = pop(top, links, words, largest, numbers, entries, arena)
-        roots[group] = top
+            root = meld_all(tops[group, CHILD], nodes, words, largest, numbers, entries, arena)
+            tops[group, ROOT] = root
+            if root != 0:
+                tops[group, CHILD], tops[group, WORD] = nodes[root - 1, CHILD], nodes[root - 1, WORD]
+            else:
+                tops[group, CHILD] = 0
     return count
 
 

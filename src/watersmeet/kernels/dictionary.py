@@ -9,11 +9,11 @@ import numba
 import numpy as np
 
 from watersmeet.kernels.code import FLIP, S8
-from watersmeet.kernels.groups import EMPTY
 from watersmeet.kernels.jit import kernel
 
 HASH, START, END, PREFIX = 0, 1, 2, 3
 FRESH, FREED, BYTES = 0, 1, 2
+EMPTY = -1
 
 
 @kernel
