@@ -54,7 +54,7 @@ class Limbs:
     def count(self, numbers: int) -> None:
         """So many numbers are about to be added."""
         self._added += numbers
-        if self._added > LIMIT:
+        if self._added > LIMIT and self.width:
             carry(self.data)
             self._added = numbers
 
