@@ -7,7 +7,7 @@ from watersmeet.aggregate.rows import Rows
 from watersmeet.aggregate.slots import Cells
 from watersmeet.aggregate.table import Mark, Table
 from watersmeet.errors import DataError
-from watersmeet.kernels.bag import HANGING, ROOT, TOP, count_entries, hang, settle
+from watersmeet.kernels.bag import HANGING, ROOT, TOP, bury, count_entries, hang, settle
 
 SLACK = 1 << 12  # entries without count that are never too many
 
@@ -46,11 +46,12 @@ class Heap:
     def hang(self, slots: np.ndarray, words: np.ndarray, order: Order) -> None:
         hang(slots, self._nodes, self._tops.data, words, self._largest, *order.texts())
 
-    def settle(self, groups: np.ndarray, counts: np.ndarray, words: np.ndarray, order: Order) -> np.ndarray:
-        """Let go of entries without count at the tops; returns them."""
+    def settle(self, groups: np.ndarray, dead: np.ndarray, words: np.ndarray, order: Order) -> np.ndarray:
+        """Entries have no count any more: those at the tops of their groups, and whoever is met then, are let go, and returned."""
+        bury(dead, self._nodes)
         popped = np.empty(len(self._nodes), np.int64)
         state = self._nodes, self._tops.data, words, self._largest, *order.texts()
-        return popped[: settle(groups, counts, *state, popped)]
+        return popped[: settle(groups, *state, popped)]
 
 
 class Bag:
@@ -99,13 +100,13 @@ class Bag:
             for heap in self._heaps.values():
                 heap.hang(turned, self.table.words.data, self.order)
             return
-        gone = turned
-        if self._heaps:
-            state = self._counts.data, self.table.words.data, self.order
-            gone = np.concatenate([heap.settle(groups, *state) for heap in self._heaps.values()])
-            for heap in self._heaps.values():
-                gone = gone[~heap.hanging(gone)]
-        self.table.drop(np.unique(gone) if len(self._heaps) > 1 else gone)
+        if not self._heaps:
+            self.table.drop(turned)
+        for heap in self._heaps.values():
+            gone = heap.settle(groups, turned, self.table.words.data, self.order)
+            for other in self._heaps.values():  # what hangs in another one is let go when that lets go of it
+                gone = gone[~other.hanging(gone)]
+            self.table.drop(gone)
 
     def drop_groups(self, groups: np.ndarray) -> None:
         """All entries of these groups are over."""

@@ -2,11 +2,11 @@
 
 Entries are slots of a table of words: the group, then the words that put values in order. Entries of a group hang in a pairing heap
 (Fredman, Sedgewick, Sleator, Tarjan 1986), one for the smallest and one for the largest: an entry costs O(1) to hang in, amortised
-O(log n) to take from the top. An entry whose count has fallen to 0 stays where it hangs until it comes to the top, or comes back to
+O(log n) to take from the top. An entry whose count has fallen to 0 is *dead*, and stays where it hangs until it is met, or comes back to
 life. So the top of a heap is always alive, once ``settle`` has been called.
 
 Links are entry + 1, and 0 is nobody. An entry's node has its first child, its next sibling, a copy of its first word, and whether it
-hangs: half a cache line, all that a comparison needs. A group's top has the root, the root's first child and the root's word: an
+hangs, and alive: half a cache line, all that a comparison needs. A group's top has the root, the root's first child and the root's word: an
 entry that is not the first hangs itself under the root without looking at it. ``largest`` turns the order round. ``numbers``: the
 word is a text's number, which the dictionary's ``entries`` and ``arena`` put in order.
 
@@ -22,6 +22,7 @@ from watersmeet.kernels.jit import kernel
 CHILD, SIBLING, WORD, HANGING = 0, 1, 2, 3  # of a node
 ROOT = 3  # of a top, beside CHILD and WORD
 TOP = 4
+ALIVE, DEAD = 1, 2  # how an entry hangs
 
 
 @kernel
@@ -63,9 +64,10 @@ def hang(slots, nodes, tops, words, largest, numbers, entries, arena):
     """Hang entries that do not hang yet into the heaps of their groups."""
     for slot in slots:
         if nodes[slot, HANGING]:
+            nodes[slot, HANGING] = ALIVE
             continue
         group, word = words[slot, 0], words[slot, 1]
-        nodes[slot, HANGING], nodes[slot, WORD] = 1, word
+        nodes[slot, HANGING], nodes[slot, WORD] = ALIVE, word
         nodes[slot, CHILD] = nodes[slot, SIBLING] = 0
         root = tops[group, ROOT]
         if root == 0:
@@ -96,45 +98,66 @@ def meld(left, right, nodes, words, largest, numbers, entries, arena):
 
 
 @kernel
-def meld_all(first, nodes, words, largest, numbers, entries, arena):
-    """One tree of siblings: melded in pairs, then the pairs from the last one on. Returns who is on top."""
-    paired = np.int64(0)
+def meld_all(first, nodes, words, largest, numbers, entries, arena, popped, count):
+    """One tree of siblings: melded in pairs, then the pairs from the last one on. Returns who is on top, and how many were let go.
+
+    Entries without count are let go on the way, and their children take their place.
+    """
+    paired, single = np.int64(0), np.int64(0)
     while first != 0:
-        left, right = first, nodes[first - 1, SIBLING]
-        first = np.int64(0)
-        nodes[left - 1, SIBLING] = 0
-        if right != 0:
-            first = nodes[right - 1, SIBLING]
-            nodes[right - 1, SIBLING] = 0
-            left = meld(left, right, nodes, words, largest, numbers, entries, arena)
-        nodes[left - 1, SIBLING] = paired
-        paired = left
-    result = np.int64(0)
+        node, first = first, nodes[first - 1, SIBLING]
+        nodes[node - 1, SIBLING] = 0
+        if nodes[node - 1, HANGING] == DEAD:
+            nodes[node - 1, HANGING] = 0
+            popped[count] = node - 1
+            count += 1
+            child = nodes[node - 1, CHILD]
+            if child != 0:
+                last = child
+                while nodes[last - 1, SIBLING] != 0:
+                    last = nodes[last - 1, SIBLING]
+                nodes[last - 1, SIBLING] = first
+                first = child
+        elif single == 0:
+            single = node
+        else:
+            node = meld(single, node, nodes, words, largest, numbers, entries, arena)
+            nodes[node - 1, SIBLING] = paired
+            paired, single = node, np.int64(0)
+    result = single
     while paired != 0:
         rest = nodes[paired - 1, SIBLING]
         nodes[paired - 1, SIBLING] = 0
         result = meld(result, paired, nodes, words, largest, numbers, entries, arena)
         paired = rest
-    return result
+    return result, count
 
 
 @kernel
-def settle(groups, counts, nodes, tops, words, largest, numbers, entries, arena, popped):
-    """Take entries without count from the tops of these groups' heaps. Returns how many there were."""
+def settle(groups, nodes, tops, words, largest, numbers, entries, arena, popped):
+    """Take entries without count from the tops of these groups' heaps. Returns how many were let go."""
     count = 0
     for group in groups:
         root = tops[group, ROOT]
-        while root != 0 and counts[root - 1] == 0:
-            nodes[root - 1, HANGING] = 0
-            popped[count] = root - 1
-            count += 1
-            root = meld_all(tops[group, CHILD], nodes, words, largest, numbers, entries, arena)
-            tops[group, ROOT] = root
-            if root != 0:
-                tops[group, CHILD], tops[group, WORD] = nodes[root - 1, CHILD], nodes[root - 1, WORD]
-            else:
-                tops[group, CHILD] = 0
+        if root == 0 or nodes[root - 1, HANGING] != DEAD:
+            continue
+        nodes[root - 1, HANGING] = 0
+        popped[count] = root - 1
+        root, count = meld_all(
+            tops[group, CHILD], nodes, words, largest, numbers, entries, arena, popped, count + 1
+        )
+        tops[group, ROOT] = root
+        tops[group, CHILD] = 0
+        if root != 0:
+            tops[group, CHILD], tops[group, WORD] = nodes[root - 1, CHILD], nodes[root - 1, WORD]
     return count
+
+
+@kernel
+def bury(slots, nodes):
+    """Entries have no count any more. They hang until they are met."""
+    for slot in slots:
+        nodes[slot, HANGING] = DEAD
 
 
 @kernel
