@@ -149,7 +149,7 @@ def test_a_hopping_window_is_given_once_when_it_is_final(
         mark = hopping.mark()
         for again in [True] * data.draw(st.integers(0, 1)) + [False]:
             hopping.push(batch(push))
-            final = hopping.close(watermark)
+            final = hopping.advance(watermark)
             if again:
                 hopping.back_to(mark)
         if data.draw(st.integers(0, 3)) == 0:
@@ -175,7 +175,7 @@ def test_a_session_is_given_once_when_it_is_final(pushes: list[Any], data: st.Da
         mark = sessions.mark()
         for again in [True] * data.draw(st.integers(0, 1)) + [False]:
             sessions.push(batch(push))
-            final = sessions.close(watermark)
+            final = sessions.advance(watermark)
             if again:
                 sessions.back_to(mark)
         if data.draw(st.integers(0, 3)) == 0:
@@ -200,7 +200,7 @@ def test_windows_of_moments_and_changes() -> None:
     moments = pa.array([0, 9_999_999, 10_000_000], pa.timestamp("us"))
     hopping.push(pa.record_batch([moments, pa.array([1, 2, 3])], schema=schema))
     assert hopping.aggregation.changes().come.num_rows == 2
-    final = hopping.close(10_000_000)
+    final = hopping.advance(10_000_000)
     assert final.schema.types == [pa.timestamp("us"), pa.timestamp("us"), pa.int64()]
     assert [str(value) for value in final.to_pylist()[0].values()] == [
         "1970-01-01 00:00:00",
@@ -221,7 +221,7 @@ def test_what_windows_cannot_do_is_refused() -> None:
     with pytest.raises(SchemaError, match="in the schema once"):
         Hopping(BY_KEY, SCHEMA, Hop("nope", 5, 5))
     hopping = Hopping(BY_KEY, SCHEMA, Hop("t", 5, 5))
-    hopping.close(7)
+    hopping.advance(7)
     for t, message in [(6, "older than the watermark"), (None, "no NULL"), (2**62 + 1, r"2\*\*62")]:
         with pytest.raises(DataError, match=message):
             hopping.push(batch([{"k": "a", "x": 1.0, "t": t}]))

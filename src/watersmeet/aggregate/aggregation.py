@@ -1,8 +1,8 @@
 """Aggregates of groups, as rows come and go."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,8 @@ from watersmeet.aggregate.told import Changes, Told
 from watersmeet.aggregate.told import Mark as ToldMark
 from watersmeet.errors import DataError, OptionError, SchemaError, StateError
 from watersmeet.kernels.groups import count_rows
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,15 @@ class Aggregation:
         """Rows have come. They get the next arrival numbers."""
         self._check(batch)
         rows = Rows(batch, np.arange(self.arrived, self.arrived + batch.num_rows))
-        with self.all_or_nothing():
+        count = self.arrived + batch.num_rows
+
+        def come() -> None:
             slots, made = self._state.groups.enter(self._keys(rows))
             self._state.born.data[slots[made]] = rows.numbers[made]
             self._change(rows, slots, 1)
-            self.arrived += batch.num_rows
+            self.arrived = count
+
+        self.atomically(come)
 
     def retract(self, batch: pa.RecordBatch, numbers: np.ndarray | None = None) -> None:
         """Rows that were added are gone. ``numbers``: their arrival numbers, which FIRST and LAST need."""
@@ -88,13 +94,16 @@ class Aggregation:
         if numbers is not None and numbers.shape != (batch.num_rows,):
             raise OptionError(f"there must be a number a row; got {numbers.size} of {batch.num_rows} rows")
         rows = Rows(batch, np.empty(0, np.int64) if numbers is None else numbers)
-        with self.all_or_nothing():
+
+        def go() -> None:
             slots = self._state.groups.find(self._keys(rows))
             self._change(rows, slots, -1)
             if self._told is None and self.grouping.keys:
                 empty = slots[self._state.rows.data[slots] == 0]
                 if empty.size:
                     self._state.groups.drop(np.unique(empty))
+
+        self.atomically(go)
 
     def _keys(self, rows: Rows) -> np.ndarray:
         if not self.grouping.keys:
@@ -132,7 +141,8 @@ class Aggregation:
 
         Nothing is told of that in ``changes``: what is final stays true.
         """
-        with self.all_or_nothing():
+
+        def let_go() -> pa.RecordBatch:
             groups = self._state.groups
             slots = groups.held()
             slots = self._in_order(slots[groups.words.data[slots, 0] < stop])
@@ -142,6 +152,8 @@ class Aggregation:
                 bag.drop_groups(slots)
             groups.drop(slots)
             return found
+
+        return self.atomically(let_go)
 
     def least(self) -> int | None:
         """The smallest code among the groups' first keys; None: there is no group."""
@@ -162,18 +174,22 @@ class Aggregation:
 
     def changes(self) -> Changes:
         """What is different since the last time this was asked."""
-        if self._told is None:
+        told = self._told
+        if told is None:
             raise OptionError(
                 "changes must be asked for with changes=True when an aggregation is made; got one without"
             )
-        with self.all_or_nothing():
-            slots, groups = self._in_order(self._told.touched()), self._state.groups
+
+        def tell() -> Changes:
+            slots = self._in_order(told.touched())
             there = self._state.rows.data[slots] > 0
             if not self.grouping.keys:
                 there[:] = True
-            found = self._told.tell(slots, there, self._answer(slots[there]), len(self.grouping.keys))
-            groups.drop(slots[~there])
+            found = told.tell(slots, there, self._answer(slots[there]), len(self.grouping.keys))
+            self._state.groups.drop(slots[~there])
             return found
+
+        return self.atomically(tell)
 
     # ---- saving -------------------------------------------------------------------------------------------------
 
@@ -203,6 +219,7 @@ class Aggregation:
 
     def mark(self) -> Mark:
         """Where things stand: what ``back_to`` goes back to, until the next mark or ``commit``."""
+        self._tidy()
         self._marks += 1
         self._marked = True
         return self._mark(forget=True)
@@ -219,13 +236,22 @@ class Aggregation:
         self._back_to(mark)
 
     def _mark(self, forget: bool) -> Mark:
-        if forget:  # the moment to clean up: what is let go now nobody will go back to
-            for bag in self._state.bags:
-                bag.tidy()
-            self._state.forget_texts()
         bags = tuple(bag.mark(forget) for bag in self._state.bags)
         told = None if self._told is None else self._told.mark()
         return Mark(self.arrived, self._state.groups.mark(forget), bags, told, self._marks)
+
+    def _tidy(self) -> None:
+        """Let go of what nobody needs, while nobody can go back to it."""
+        crowded = [bag for bag in self._state.bags if bag.crowded]
+        if crowded:
+            mark = self._mark(forget=True)
+            try:
+                for bag in crowded:
+                    bag.tidy()
+            except BaseException:
+                self._back_to(mark)
+                raise
+        self._state.forget_texts()
 
     def _back_to(self, mark: Mark) -> None:
         self._state.groups.back_to(mark.groups)
@@ -235,13 +261,15 @@ class Aggregation:
             self._told.back_to(mark.told)
         self.arrived = mark.arrived
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """What is done inside is taken back if it fails. May be nested."""
-        mark = self._mark(forget=not self._marked and not self._inside)
+    def atomically(self, work: Callable[[], T]) -> T:
+        """Do some work, which is taken back if it fails. May be nested."""
+        free = not self._marked and not self._inside
+        if free:
+            self._tidy()
+        mark = self._mark(forget=free)
         self._inside += 1
         try:
-            yield
+            return work()
         except BaseException:
             self._back_to(mark)
             raise

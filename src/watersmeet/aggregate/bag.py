@@ -134,11 +134,15 @@ class Bag:
         """The table has been loaded."""
         self._rebuild()
 
+    @property
+    def crowded(self) -> bool:
+        """Whether it is time to look for entries without count that hang deep in a heap."""
+        return self.table.held_slots > self._enough
+
     def tidy(self) -> None:
-        """Entries without count that hang deep in a heap are let go once they are many."""
-        if self.table.held_slots > self._enough:
-            self._rebuild()
-            self._enough = SLACK + 2 * self.table.held_slots
+        """Let go of them."""
+        self._rebuild()
+        self._enough = SLACK + 2 * self.table.held_slots
 
     def mark(self, forget: bool) -> Mark:
         return self.table.mark(forget)

@@ -129,19 +129,29 @@ class Hopping:
         if hop.slide < hop.size:
             rows, starts = _windows(codes, starts, hop)
             batch = batch.take(pa.array(rows))
+        due = min(self._due, int(starts.min()) + hop.size) if starts.size else self._due
         self.aggregation.add(batch.append_column(hop.start, self._times.values(starts)))
-        if starts.size:
-            self._due = min(self._due, int(starts.min()) + hop.size)
+        self._due = due
 
-    def close(self, watermark: int) -> pa.RecordBatch:
+    def advance(self, watermark: int) -> pa.RecordBatch:
         """The watermark (a code) has moved: the windows that are final by it, in the order of their first rows."""
-        self._times.watermark = max(self._times.watermark, watermark)
-        if self._times.watermark < self._due:
-            return self.with_end(_nothing(self.aggregation.schema))
-        found = self.aggregation.release(self._times.watermark - self._hop.size + 1)
+        watermark = max(self._times.watermark, watermark)
+
+        def pass_by() -> pa.RecordBatch:
+            if watermark < self._due:
+                found, due = _nothing(self.aggregation.schema), self._due
+            else:
+                found = self.aggregation.release(watermark - self._hop.size + 1)
+                due = self._first_end()
+            found = self.with_end(found)
+            self._times.watermark, self._due = watermark, due
+            return found
+
+        return self.aggregation.atomically(pass_by)
+
+    def _first_end(self) -> int:
         least = self.aggregation.least()
-        self._due = NEVER if least is None else least + self._hop.size
-        return self.with_end(found)
+        return NEVER if least is None else least + self._hop.size
 
     def with_end(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of the aggregation, with a column that says when each window ends."""
@@ -167,8 +177,7 @@ class Hopping:
         """Go on from a snapshot."""
         self.aggregation = self.aggregation.restored(tables)
         self._times.watermark = _loaded(tables)
-        least = self.aggregation.least()
-        self._due = NEVER if least is None else least + self._hop.size
+        self._due = self._first_end()
 
 
 def _windows(codes: np.ndarray, last: np.ndarray, hop: Hop) -> tuple[np.ndarray, np.ndarray]:
@@ -200,27 +209,29 @@ class Sessions:
         """Rows have come."""
         codes = self._times.codes(batch)
         if codes.size:
-            self._chunks = (*self._chunks, batch.select(self._columns))
-            self._due = min(self._due, int(codes.min()) + self._session.gap)
+            due = min(self._due, int(codes.min()) + self._session.gap)
+            self._chunks, self._due = (*self._chunks, batch.select(self._columns)), due
 
-    def close(self, watermark: int) -> pa.RecordBatch:
+    def advance(self, watermark: int) -> pa.RecordBatch:
         """The watermark (a code) has moved: the sessions that are final by it, in the order of their first rows.
 
         A row at the very end of a session still belongs to it, as in Spark, so the watermark must have passed the end.
         """
-        times = self._times
-        times.watermark = max(times.watermark, watermark)
-        if times.watermark <= self._due or not self._chunks:
-            return _nothing(self.schema)
-        rows = pa.concat_batches(self._chunks)
-        starts, ends = self._sessions(rows)
-        final = ends < times.watermark
-        self._due = int(ends[~final].min()) if not final.all() else NEVER
-        over = rows.filter(pa.array(final))
-        for name, codes in ((self._session.start, starts), (self._session.end, ends)):
-            over = over.append_column(name, times.values(codes[final]))
-        self._chunks = (rows.filter(pa.array(~final)),) if not final.all() else ()
-        return self._close(over)
+        watermark, times = max(self._times.watermark, watermark), self._times
+        if watermark <= self._due or not self._chunks:
+            found, chunks, due = _nothing(self.schema), self._chunks, self._due
+        else:
+            rows = pa.concat_batches(self._chunks)
+            starts, ends = self._sessions(rows)
+            final = ends < watermark
+            over = rows.filter(pa.array(final))
+            for name, codes in ((self._session.start, starts), (self._session.end, ends)):
+                over = over.append_column(name, times.values(codes[final]))
+            found, chunks, due = self._close(over), (), NEVER
+            if not final.all():
+                chunks, due = (rows.filter(pa.array(~final)),), int(ends[~final].min())
+        times.watermark, self._chunks, self._due = watermark, chunks, due
+        return found
 
     def _sessions(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         """When each row's session begins and ends, by the rows that are there."""

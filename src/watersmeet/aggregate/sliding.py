@@ -38,12 +38,19 @@ class Expiry:
 
     def come(self, keys: np.ndarray) -> int:
         """Rows with these keys have come. Returns the bound."""
-        self.seen += keys.size
+        seen, clock = self.seen + keys.size, max(self.clock, int(keys.max()) if keys.size else BOTTOM)
         if self._axis is None:
-            return int(self._window.lowest(self.seen))
-        if keys.size:
-            self.clock = max(self.clock, int(keys.max()))
-        return self._axis.earliest(0, self.clock) if self.clock > BOTTOM else BOTTOM
+            bound = int(self._window.lowest(seen))
+        else:
+            bound = self._axis.earliest(0, clock) if clock > BOTTOM else BOTTOM
+        self.seen, self.clock = seen, clock
+        return bound
+
+    def mark(self) -> tuple[int, int]:
+        return self.seen, self.clock
+
+    def back_to(self, mark: tuple[int, int]) -> None:
+        self.seen, self.clock = mark
 
 
 @dataclass(frozen=True)
@@ -88,12 +95,16 @@ class Sliding:
         first = self.aggregation.arrived
         come = Chunk(batch, keys, np.arange(first, first + keys.size)).in_order()
         gone, left = _split(self._chunks, bound)
-        with self.aggregation.all_or_nothing():
+        chunks = _with(left, come)
+
+        def slide() -> None:
             if keys.size:
                 self.aggregation.add(batch)
             if gone is not None:
                 self.aggregation.retract(gone.rows, gone.numbers)
-            self._chunks = _with(left, come)
+            self._chunks = chunks
+
+        self.aggregation.atomically(slide)
 
     def mark(self) -> Mark:
         return self.aggregation.mark(), self._chunks

@@ -16,7 +16,8 @@ LEAST = 64
 class Column(Protocol):
     """State of every slot."""
 
-    def resize(self, capacity: int) -> None: ...
+    data: np.ndarray
+
     def take(self, slots: np.ndarray) -> Any: ...
     def put(self, slots: np.ndarray, rows: Any) -> None: ...
     def clear(self, slots: np.ndarray | slice) -> None: ...
@@ -30,11 +31,6 @@ class Cells:
     def __init__(self, width: int = 0) -> None:
         self._shape: tuple[int, ...] = (width,) if width else ()
         self.data = np.zeros((LEAST, *self._shape), np.int64)
-
-    def resize(self, capacity: int) -> None:
-        fresh = np.zeros((capacity, *self._shape), np.int64)
-        fresh[: len(self.data)] = self.data
-        self.data = fresh
 
     def take(self, slots: np.ndarray) -> np.ndarray:
         return self.data[slots]
@@ -84,10 +80,12 @@ class Slots:
     def grow(self) -> None:
         """Twice as many slots."""
         capacity = 2 * self.capacity
-        for column in self._columns:
-            column.resize(capacity)
-        stamps = np.zeros(capacity, np.int64)
-        stamps[: self.capacity] = self._stamps
+        stamps, *grown = [
+            _longer(data, capacity) for data in (self._stamps, *(c.data for c in self._columns))
+        ]
+        pairs = list(zip(self._columns, grown, strict=True))
+        for column, data in pairs:  # from here on nothing can fail: all or none
+            column.data = data
         self._stamps, self.capacity = stamps, capacity
 
     def save(self, slots: np.ndarray) -> None:
@@ -119,3 +117,10 @@ class Slots:
             column.clear(slice(used, None))
         del self._journal[mark:]
         self._stamp += 1
+
+
+def _longer(data: np.ndarray, capacity: int) -> np.ndarray:
+    """The same rows, and further ones that are zero."""
+    fresh = np.zeros((capacity, *data.shape[1:]), data.dtype)
+    fresh[: len(data)] = data
+    return fresh

@@ -65,11 +65,6 @@ class Limbs:
         if (first, stop) != (self.base, self.base + self.width):
             self.data, self.base = _moved(self.base, self.data, first, stop), first
 
-    def resize(self, capacity: int) -> None:
-        fresh = np.zeros((capacity, self.width), np.int64)
-        fresh[: len(self.data)] = self.data
-        self.data = fresh
-
     def take(self, slots: np.ndarray) -> Any:
         return self.base, self.data[slots]
 

@@ -85,17 +85,14 @@ class Table:
 
     def _grow(self, made: np.ndarray) -> None:
         """Room for more; slots that were made just now are not alive yet, but belong to the table."""
-        if self._room[FRESH] == self.slots.capacity:
-            self.slots.grow()
-            freed = np.empty(self.slots.capacity, np.int64)
-            freed[: self._freed.size] = self._freed
-            self._freed = freed
+        self.slots.grow()
         alive = self.alive.data.copy()
         alive[made] = 1
         self._place(alive)
 
     def _place(self, alive: np.ndarray) -> None:
         self._make(2 * self.slots.capacity)
+        self._freed = np.empty(self.slots.capacity, np.int64)
         fresh = int(self._room[FRESH])
         place_all(alive, fresh, self._table, self._shift, self.words.data, self._freed, self._room)
 
