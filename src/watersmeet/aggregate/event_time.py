@@ -19,6 +19,7 @@ from watersmeet.aggregate.spec import Grouping
 from watersmeet.aggregate.values import Coded
 from watersmeet.errors import DataError, OptionError, SchemaError, StateError
 from watersmeet.kernels.code import INT_MIN
+from watersmeet.kernels.sort import sort_keys
 
 WATERMARK, ROWS = "watermark", "rows"
 FARTHEST = 2**62  # time codes beyond this are refused: sums with sizes must not wrap
@@ -237,7 +238,7 @@ class Sessions:
         """When each row's session begins and ends, by the rows that are there."""
         codes = self._times.back(rows.column(self._session.time).cast(self._times.type))
         groups = _groups(rows, self._keys)
-        order = np.lexsort((codes, groups))
+        order = _by_group_and_time(groups, codes)
         times, own = codes[order], groups[order]
         first = np.ones(times.size, np.bool_)
         first[1:] = (own[1:] != own[:-1]) | (times[1:] > times[:-1] + self._session.gap)
@@ -270,6 +271,14 @@ class Sessions:
         for chunk in tables[ROWS].to_batches():
             self.push(chunk)
         self._times.watermark = watermark
+
+
+def _by_group_and_time(groups: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """The order of rows by group, then time; in one sort where both fit one word."""
+    least, span = int(codes.min()), int(codes.max()) - int(codes.min()) + 1
+    if (int(groups.max()) + 1) * span >= FARTHEST:
+        return np.lexsort((codes, groups))
+    return sort_keys(groups * span + (codes - least))[1]
 
 
 def _groups(rows: pa.RecordBatch, keys: tuple[str, ...]) -> np.ndarray:
