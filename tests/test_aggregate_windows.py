@@ -28,6 +28,7 @@ ASKED = (
     Aggregate("last", "x", "last", "t"),
 )
 BY_KEY = Grouping(("k",), ASKED)
+GROUPINGS = [BY_KEY, Grouping((), ASKED[:1])]  # the latter reads no column at all
 ROW = st.fixed_dictionaries(
     {
         "k": st.sampled_from(["a", "b", None]),
@@ -57,12 +58,12 @@ WINDOWS = (
 )
 
 
-@given(pushes=PUSHES, window=WINDOWS, data=st.data())
+@given(pushes=PUSHES, window=WINDOWS, data=st.data(), grouping=st.sampled_from(GROUPINGS))
 @examples(120)
 def test_a_sliding_window_has_the_rows_that_it_should(
-    pushes: list[Any], window: Window, data: st.DataObject
+    pushes: list[Any], window: Window, data: st.DataObject, grouping: Grouping
 ) -> None:
-    expiry, sliding = Expiry(window, SCHEMA), Sliding(Aggregation(BY_KEY, SCHEMA))
+    expiry, sliding = Expiry(window, SCHEMA), Sliding(Aggregation(grouping, SCHEMA))
     rows: list[oracle.Row] = []
     for push in pushes:
         mark = sliding.mark()
@@ -76,7 +77,7 @@ def test_a_sliding_window_has_the_rows_that_it_should(
         check(sliding.aggregation, held)
         assert len(sliding) == len(held)
         if data.draw(st.integers(0, 3)) == 0:
-            sliding = Sliding(Aggregation(BY_KEY, SCHEMA)).restored(sliding.snapshot())
+            sliding = Sliding(Aggregation(grouping, SCHEMA)).restored(sliding.snapshot())
             check(sliding.aggregation, held)
 
 

@@ -219,8 +219,8 @@ class Aggregation:
 
     def mark(self) -> Mark:
         """Where things stand: what ``back_to`` goes back to, until the next mark or ``commit``."""
-        self._tidy()
         self._marks += 1
+        self._tidy()
         self._marked = True
         return self._mark(forget=True)
 

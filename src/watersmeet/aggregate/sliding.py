@@ -132,15 +132,14 @@ class Sliding:
         """A window like this one, with the state of a snapshot."""
         fresh = Sliding(self.aggregation.restored(tables))
         if HELD in tables:
-            held = tables[HELD].combine_chunks()
-            names, wanted = held.column_names[:-2], self.aggregation.grouping.columns
+            held = tables[HELD].combine_chunks().to_batches()[0]
+            names, wanted = held.schema.names[:-2], self.aggregation.grouping.columns
             if names != wanted:
                 raise StateError(
                     f"a snapshot's rows must have the columns {', '.join(wanted)}; got {', '.join(names)}"
                 )
-            columns = [column.combine_chunks() for column in held.columns]
-            rows = pa.record_batch(columns[:-2], names=names)
-            fresh._chunks = (Chunk(rows, columns[-2].to_numpy(), columns[-1].to_numpy()).in_order(),)
+            keys, numbers = (held.column(name).to_numpy() for name in (KEY, NUMBER))
+            fresh._chunks = (Chunk(held.select(names), keys, numbers).in_order(),)
         return fresh
 
 
