@@ -26,6 +26,7 @@ EXACT = {
     "early": ("min", "day", "MIN(day)"),
     "late": ("max", "ts", "MAX(ts)"),
     "low": ("min", "x", "MIN(x)"),
+    "high": ("max", "x", "MAX(x)"),
     "first": ("first", "s", "arg_min_null(s, ts)"),
     "last": ("last", "x", "arg_max_null(x, ts)"),
 }

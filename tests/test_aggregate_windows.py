@@ -211,6 +211,25 @@ def test_windows_of_moments_and_changes() -> None:
     assert hopping.aggregation.changes().changelog().num_rows == 0
 
 
+def test_windows_that_are_given_leave_nothing_behind() -> None:
+    grouping = Grouping(
+        ("k",), (Aggregate("count", None, "n"), Aggregate("count_distinct", "x", "different"))
+    )
+    hopping = Hopping(grouping, SCHEMA, Hop("t", 10, 10), changes=True)
+    for start in range(0, 6000, 100):
+        hopping.push(batch([{"k": str(i), "x": float(i), "t": i} for i in range(start, start + 100)]))
+        assert hopping.aggregation.changes().come.num_rows == 100
+        assert hopping.advance(start + 100).num_rows == 100
+    assert hopping.aggregation.answer().num_rows == 0
+    assert {name: table.num_rows for name, table in hopping.aggregation.snapshot().items()} == {
+        "groups": 0,
+        "told": 0,
+        "bag 0": 0,
+        "texts of k": 0,
+    }
+    assert len(hopping.aggregation._told._log) < 2000
+
+
 def test_what_windows_cannot_do_is_refused() -> None:
     for make in (lambda: Hop("t", 5, 6), lambda: Hop("t", 5, 0), lambda: Session("t", 0)):
         with pytest.raises(OptionError):

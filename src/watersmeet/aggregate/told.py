@@ -43,14 +43,49 @@ class Changes:
         )
 
 
-Mark = tuple[list[np.ndarray], int, pa.Table]
+class Log:
+    """Rows one after the other, in few batches: short ones are put together, so that a row is copied O(log n) times."""
+
+    def __init__(self, batches: tuple[pa.RecordBatch, ...]) -> None:
+        self.batches = batches
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def followed_by(self, rows: pa.RecordBatch) -> "Log":
+        if not rows.num_rows:
+            return self
+        kept, size = len(self.batches), rows.num_rows
+        while kept and self.batches[kept - 1].num_rows <= 2 * size:
+            kept -= 1
+            size += self.batches[kept].num_rows
+        return Log((*self.batches[:kept], pa.concat_batches([*self.batches[kept:], rows])))
+
+    def take(self, places: np.ndarray, schema: pa.Schema) -> pa.RecordBatch:
+        """The rows at some places, in the order of those."""
+        own = np.searchsorted(self._starts, places, "right") - 1
+        order = np.argsort(own, kind="stable")
+        parts = [
+            self.batches[k].take(pa.array(places[order][own[order] == k] - self._starts[k]))
+            for k in np.unique(own)
+        ]
+        if len(parts) < 2:
+            return parts[0] if parts else pa.RecordBatch.from_pylist([], schema)
+        back = np.empty(order.size, np.int64)
+        back[order] = np.arange(order.size)
+        return pa.concat_batches(parts).take(pa.array(back))
+
+
+Mark = tuple[list[np.ndarray], int, Log]
 
 
 class Told:
     """Of all groups."""
 
     def __init__(self, groups: Table, schema: pa.Schema) -> None:
-        self._groups, self._rows = groups, schema.empty_table()
+        self._groups, self._schema = groups, schema
+        self._log = Log(())
         self._at, self._met = groups.column(), groups.column()
         self._touched: list[np.ndarray] = []
         self._turn = 1
@@ -72,49 +107,49 @@ class Told:
         self._groups.slots.save(slots)
         place = self._at.data[slots] - 1
         known = place >= 0
-        old = self._rows.take(place[known]).combine_chunks()
-        both = known & there
+        old = self._log.take(place[known], self._schema)
         differs = np.ones(slots.size, np.bool_)
-        differs[both] = ~_same(old.filter(pa.array(there[known])), rows.filter(pa.array(known[there])))
-        gone = _one_batch(old.filter(pa.array(differs[known])))
-        come = rows.filter(pa.array(differs[there]))
+        differs[known & there] = ~_same(_where(old, there[known]), _where(rows, known[there]))
+        gone, come = _where(old, differs[known]), _where(rows, differs[there])
         self._at.data[slots[known & ~there]] = 0
         told = slots[there & differs]
-        self._at.data[told] = np.arange(told.size) + self._rows.num_rows + 1
-        self._rows = pa.concat_tables([self._rows, pa.Table.from_batches([come])])
+        self._at.data[told] = np.arange(told.size) + len(self._log) + 1
+        self._log = self._log.followed_by(come)
         self._touched, self._turn = [], self._turn + 1
-        self._compact()
+        if len(self._log) > SLACK + 2 * self._groups.held_slots:
+            self._compact()
         return Changes(gone, come, keys, ~there[known & differs])
 
     def _compact(self) -> None:
+        """Let go of rows that are no longer true."""
         held = np.flatnonzero(self._at.data)
-        if self._rows.num_rows > SLACK + 2 * held.size:
-            self._groups.slots.save(held)
-            self._rows = self._rows.take(self._at.data[held] - 1).combine_chunks()
-            self._at.data[held] = np.arange(held.size) + 1
+        self._groups.slots.save(held)
+        self._log = Log((self._log.take(self._at.data[held] - 1, self._schema),))
+        self._at.data[held] = np.arange(held.size) + 1
 
     def saved(self, slots: np.ndarray) -> tuple[pa.Table, np.ndarray, np.ndarray]:
         """Of groups: the rows that were told, whether there is one, and whether it may be no longer true."""
         known = self._at.data[slots] > 0
-        return self._rows.take(self._at.data[slots[known]] - 1), known, self._met.data[slots] == self._turn
+        rows = self._log.take(self._at.data[slots[known]] - 1, self._schema)
+        return pa.Table.from_batches([rows]), known, self._met.data[slots] == self._turn
 
     def load(self, rows: pa.Table, known: np.ndarray, touched: np.ndarray) -> None:
         """The same, of the first groups."""
-        self._rows, self._touched = rows, []
+        self._log, self._touched = Log(tuple(rows.combine_chunks().to_batches())), []
         self._met.data[:] = 0
         self._at.data[: known.size] = np.where(known, np.cumsum(known), 0)
         self.touch(np.flatnonzero(touched))
 
     def mark(self) -> Mark:
-        return self._touched, self._turn, self._rows
+        return self._touched, self._turn, self._log
 
     def back_to(self, mark: Mark) -> None:
         """The groups' table has gone back before."""
-        self._touched, self._turn, self._rows = mark
+        self._touched, self._turn, self._log = mark
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    return pa.record_batch([column.combine_chunks() for column in table.columns], schema=table.schema)
+def _where(rows: pa.RecordBatch, mask: np.ndarray) -> pa.RecordBatch:
+    return rows if mask.all() else rows.filter(pa.array(mask))
 
 
 def _marked(rows: pa.RecordBatch, operation: int) -> pa.Table:
@@ -122,11 +157,10 @@ def _marked(rows: pa.RecordBatch, operation: int) -> pa.Table:
     return table.append_column(OPERATION, pa.array(np.full(rows.num_rows, operation, np.int8)))
 
 
-def _same(old: pa.Table, new: pa.RecordBatch) -> np.ndarray:
+def _same(old: pa.RecordBatch, new: pa.RecordBatch) -> np.ndarray:
     """Which rows are the same in all columns. NULL is NULL, and NaN is NaN."""
     same = np.ones(new.num_rows, np.bool_)
     for left, right in zip(old.columns, new.columns, strict=True):
-        left = left.combine_chunks()
         if pt.is_null(left.type):
             continue
         if pt.is_floating(left.type):  # by their bits
