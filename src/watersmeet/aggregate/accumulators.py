@@ -68,7 +68,7 @@ class Accumulators:
         self.rows: Cells = self.groups.column()
         self.born: Cells = self.groups.column()  # the arrival number of a group's first row
         self._sums: dict[str, Sums] = {}
-        self._counts: dict[str, Counts | Sums] = {}
+        self._counts: dict[str, Counts] = {}
         self._bags: dict[str, Bag] = {}
         self._picks: dict[str, Bag] = {}
         self._extremes: dict[tuple[str, bool], Extreme] = {}
@@ -86,7 +86,7 @@ class Accumulators:
 
     def __iter__(self) -> Iterator[Accumulator]:
         yield from self._sums.values()
-        yield from (one for one in self._counts.values() if isinstance(one, Counts))
+        yield from self._counts.values()
         yield from self.bags
         yield from self._extremes.values()
         yield from self._picked.values()
@@ -116,10 +116,8 @@ class Accumulators:
             return
         if function == "count":
             self._type(column)
-            if column not in self._counts:
-                self._counts[column] = (
-                    self._sums[column] if column in self._sums else Counts(self.groups, column)
-                )
+            if column not in self._sums and column not in self._counts:
+                self._counts[column] = Counts(self.groups, column)
         elif function == "count_distinct":
             self._bag(column)
         elif function in ("min", "max"):
@@ -168,7 +166,7 @@ class Accumulators:
         if column is None:
             return partial(_numbers, self.rows)
         if function == "count":
-            return partial(_numbers, self._counts[column].counts)
+            return partial(_numbers, (self._sums.get(column) or self._counts[column]).counts)
         if function == "count_distinct":
             return partial(_numbers, self._bags[column].distinct)
         if function in ("min", "max"):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from watersmeet.aggregate.values import Codec
+from watersmeet.aggregate.values import Codec, Texts
 from watersmeet.codes.column import validity
 from watersmeet.codes.text import BytesDomain
 from watersmeet.kernels.dictionary import (
@@ -93,6 +93,9 @@ class Dictionary(Codec):
         text = pt.is_string(self.type) or pt.is_large_string(self.type) or pt.is_string_view(self.type)
         large = pa.large_string() if text else pa.large_binary()
         return pa.Array.from_buffers(large, numbers.size, buffers).cast(self.type)
+
+    def texts(self) -> Texts:
+        return True, self.entries, self.arena
 
     @property
     def crowded(self) -> bool:

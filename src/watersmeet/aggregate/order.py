@@ -5,38 +5,32 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.aggregate.dictionary import Dictionary
 from watersmeet.aggregate.rows import Rows
-from watersmeet.aggregate.values import Codec
-
-NO_ENTRIES, NO_ARENA = np.zeros((1, 4), np.int64), np.zeros(1, np.uint8)
+from watersmeet.aggregate.values import NO_TEXTS, Codec, Texts
 
 
 class Order(Protocol):
-    """Rows as words; rows that are not valid have no place in the order."""
+    """Rows as words; rows that are not valid have no place in the order. ``texts``: what kernels need, should the words be texts."""
 
     width: int
 
     def read(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]: ...
-    def texts(self) -> tuple[bool, np.ndarray, np.ndarray]: ...
+    def texts(self) -> Texts: ...
 
 
 class ByValue:
     """The values of a column."""
 
     def __init__(self, column: str, codec: Codec) -> None:
-        self._column, self.codec = column, codec
+        self._column, self._codec = column, codec
         self.width = codec.words
 
     def read(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Words, and which rows are valid."""
-        return rows.words(self._column, self.codec), rows.valid(self._column)
+        return rows.words(self._column, self._codec), rows.valid(self._column)
 
-    def texts(self) -> tuple[bool, np.ndarray, np.ndarray]:
-        """Whether words are numbers of texts, and the dictionary's arrays that put those in order."""
-        if isinstance(self.codec, Dictionary):
-            return True, self.codec.entries, self.codec.arena
-        return False, NO_ENTRIES, NO_ARENA
+    def texts(self) -> Texts:
+        return self._codec.texts()
 
 
 class ByTime:
@@ -53,8 +47,8 @@ class ByTime:
         words[:, -1] = rows.numbers
         return words, rows.valid(self._column)
 
-    def texts(self) -> tuple[bool, np.ndarray, np.ndarray]:
-        return False, NO_ENTRIES, NO_ARENA
+    def texts(self) -> Texts:
+        return NO_TEXTS
 
 
 class Payload:

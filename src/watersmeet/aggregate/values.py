@@ -16,6 +16,10 @@ from watersmeet.codes import common_domain
 from watersmeet.errors import SchemaError
 from watersmeet.kernels.code import FLIP, INFINITY32, INFINITY64, INT_MIN
 
+Texts = tuple[
+    bool, np.ndarray, np.ndarray
+]  # as the kernels take it: whether, a dictionary's entries and arena
+NO_TEXTS: Texts = (False, np.zeros((1, 4), np.int64), np.zeros(1, np.uint8))
 NULL = np.int64(INT_MIN)
 DAY_MS = 86_400_000
 NARROW = 18  # digits of a decimal that always fits int64
@@ -37,6 +41,10 @@ class Codec(ABC):
     @abstractmethod
     def decode(self, words: np.ndarray) -> pa.Array:
         """The values of rows of words, without nulls."""
+
+    def texts(self) -> Texts:
+        """Whether words are numbers of texts, and if so what puts those in order."""
+        return NO_TEXTS
 
     @property
     def key_words(self) -> int:
