@@ -13,6 +13,12 @@ SMALL = {  # the tests of single kernels do the same for themselves
     "properties": ["test_join_properties.py"],
     "types": ["test_duckdb.py", "-k", "each_type"],
     "state": ["test_state.py"],
+    "aggregates": [
+        "test_aggregate.py",
+        "test_aggregate_windows.py",
+        "-k",
+        "not nobody_holds and not let_go and not few_chunks",
+    ],
 }
 OPTIONS = ["-q", "-p", "no:cacheprovider", "--hypothesis-profile=no_jit", "-W", "error::RuntimeWarning"]
 

@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "index": ("kernels",),
     "streams": ("codes",),
     "join": ("sql", "streams", "index"),
+    "aggregate": ("streams",),
     "flow": ("join",),
     "api": ("flow", "extras"),
     "query": ("api",),
@@ -39,6 +40,25 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 
 # Inside a folder, where the order is the pipeline's. A folder in a folder is a part of it, and may have a table of its own.
 INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
+    "aggregate": {
+        "spec": (),
+        "results": ("spec",),
+        "values": (),
+        "dictionary": ("values",),
+        "rows": ("values",),
+        "slots": (),
+        "table": ("slots",),
+        "sums": ("table", "values"),
+        "order": ("rows",),
+        "bag": ("order", "table"),
+        "extreme": ("order", "table"),
+        "accumulators": ("results", "sums", "bag", "extreme", "dictionary"),
+        "told": ("table",),
+        "snapshot": ("accumulators", "told"),
+        "aggregation": ("snapshot",),
+        "sliding": ("aggregation",),
+        "event_time": ("aggregation",),
+    },
     "streams": {
         "window": (),
         "schema": (),

@@ -1,0 +1,116 @@
+"""Texts and binary as numbers in a dictionary: a codec, and what sorts its numbers.
+
+A dictionary only grows, until ``keep`` forgets what nobody holds; numbers that are held stay as they are. An interner
+(``codes/interning.py``) makes codes exact too, but cannot give a text back by its code, nor put two in order.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from watersmeet.aggregate.values import Codec, Texts
+from watersmeet.codes.column import validity
+from watersmeet.codes.text import BytesDomain
+from watersmeet.kernels.dictionary import (
+    BYTES,
+    EMPTY,
+    FREED,
+    FRESH,
+    gather_texts,
+    number_texts,
+    place_texts,
+    text_offsets,
+)
+
+SLACK = 1 << 12  # texts that are never too many
+LEAST = 64
+ALL = np.empty(0, np.bool_)
+
+
+class Dictionary(Codec):
+    """The texts of one column."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        super().__init__(kind)
+        self._domain = BytesDomain("text", ordered=False)
+        self.entries = np.zeros((LEAST, 4), np.int64)
+        self.arena = np.empty(1 << 10, np.uint8)
+        self._freed = np.empty(LEAST, np.int64)
+        self._room = np.zeros(3, np.int64)
+        self._enough = SLACK
+        self._shift, self._table = _empty(4 * LEAST)
+
+    def __len__(self) -> int:
+        return int(self._room[FRESH] - self._room[FREED])
+
+    def encode(self, column: pa.Array) -> np.ndarray:
+        data, offsets, hashes = self._domain.texts(column)
+        valid = validity(column)
+        mask = ALL if valid is None else valid
+        out = np.empty(hashes.size, np.int64)
+        row = 0
+        while True:
+            state = self._table, self._shift, self.entries, self.arena, self._freed, self._room
+            row = number_texts(data, offsets, hashes, mask, row, *state, out)
+            if row == hashes.size:
+                return out.reshape(-1, 1)
+            self._grow(int(offsets[row + 1] - offsets[row]))
+
+    def _grow(self, size: int) -> None:
+        """Room for one more text, of ``size`` bytes."""
+        if self._room[BYTES] + size > self.arena.size:
+            arena = np.empty(2 * (self.arena.size + size), np.uint8)
+            arena[: self._room[BYTES]] = self.arena[: self._room[BYTES]]
+            self.arena = arena
+        if self._room[FREED] == 0 and self._room[FRESH] == len(self.entries):
+            entries = np.zeros((2 * len(self.entries), 4), np.int64)
+            entries[: len(self.entries)] = self.entries
+            self.entries = entries
+            self._place(np.ones(len(entries), np.bool_))
+
+    def _place(self, used: np.ndarray) -> None:
+        """Anew, with the numbers that are in use. Made beside the old one, which stays whole until then."""
+        shift, table = _empty(4 * len(self.entries))
+        entries, arena, room = self.entries.copy(), np.empty(self.arena.size, np.uint8), self._room.copy()
+        freed = np.empty(len(entries), np.int64)
+        place_texts(used, table, shift, entries, self.arena, freed, room, arena)
+        self._shift, self._table, self.entries, self.arena, self._freed, self._room = (
+            shift,
+            table,
+            entries,
+            arena,
+            freed,
+            room,
+        )
+
+    def decode(self, words: np.ndarray) -> pa.Array:
+        numbers = np.ascontiguousarray(words[:, 0])
+        offsets = np.empty(numbers.size + 1, np.int64)
+        text_offsets(numbers, self.entries, offsets)
+        data = np.empty(offsets[-1], np.uint8)
+        gather_texts(numbers, self.entries, self.arena, offsets, data)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        text = pt.is_string(self.type) or pt.is_large_string(self.type) or pt.is_string_view(self.type)
+        large = pa.large_string() if text else pa.large_binary()
+        return pa.Array.from_buffers(large, numbers.size, buffers).cast(self.type)
+
+    def texts(self) -> Texts:
+        return True, self.entries, self.arena
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it is time to see what can be forgotten."""
+        return len(self) > self._enough
+
+    def keep(self, held: list[np.ndarray]) -> None:
+        """Forget all numbers but these (and NULL, which is none)."""
+        used = np.zeros(len(self.entries), np.bool_)
+        for numbers in held:
+            used[numbers[numbers >= 0]] = True
+        self._place(used)
+        self._enough = SLACK + 2 * len(self)
+
+
+def _empty(places: int) -> tuple[np.uint64, np.ndarray]:
+    """How far a hash is shifted to be a place of a table, and the table, empty."""
+    return np.uint64(65 - places.bit_length()), np.full(places, EMPTY, np.int64)

@@ -1,0 +1,128 @@
+"""A dictionary of texts: equal texts have one number, numbers are compared as their texts are.
+
+Open addressing by a text's hash; the bytes decide, so that two texts with one hash are two entries. An entry is a row of
+``entries``: its hash, where its bytes begin and end in ``arena``, and its first eight bytes as a word in byte order.
+``room``: FRESH, the first number that was never given; FREED, how many wait in ``freed``; BYTES of the arena in use.
+"""
+
+import numba
+import numpy as np
+
+from watersmeet.kernels.code import FLIP, S8
+from watersmeet.kernels.jit import kernel
+
+HASH, START, END, PREFIX = 0, 1, 2, 3
+FRESH, FREED, BYTES = 0, 1, 2
+EMPTY = -1
+
+
+@kernel
+def same_text(data, start, size, entries, number, arena):
+    """Whether an entry has these bytes."""
+    begin = entries[number, START]
+    if entries[number, END] - begin != size:
+        return False
+    different = np.uint8(0)
+    for j in range(size):  # without a way out: several bytes are compared at a time
+        different |= arena[begin + j] ^ data[start + j]
+    return different == 0
+
+
+@kernel
+def number_texts(data, offsets, hashes, valid, row, table, shift, entries, arena, freed, room, out):
+    """The number of each text data[offsets[i]:offsets[i+1]] from ``row`` on. Stops where there is no room; returns how far it came."""
+    mask, everywhere = table.size - 1, valid.size == 0
+    for i in range(row, hashes.size):
+        if not everywhere and not valid[i]:
+            out[i] = 0
+            continue
+        start, size, code = offsets[i], offsets[i + 1] - offsets[i], np.int64(hashes[i])
+        place = np.int64(hashes[i] >> shift)
+        while table[place] != EMPTY and not (
+            entries[table[place], HASH] == code and same_text(data, start, size, entries, table[place], arena)
+        ):
+            place = (place + 1) & mask
+        number = table[place]
+        if number == EMPTY:
+            if (room[FREED] == 0 and room[FRESH] >= entries.shape[0]) or room[BYTES] + size > arena.size:
+                return i
+            if room[FREED] > 0:
+                room[FREED] -= 1
+                number = freed[room[FREED]]
+            else:
+                number = room[FRESH]
+                room[FRESH] += 1
+            begin, prefix = room[BYTES], np.uint64(0)
+            for j in range(size):
+                arena[begin + j] = data[start + j]
+            for j in range(8):
+                prefix <<= S8
+                if j < size:
+                    prefix |= np.uint64(data[start + j])
+            entries[number, HASH], entries[number, START], entries[number, END] = code, begin, begin + size
+            entries[number, PREFIX] = np.int64(prefix ^ FLIP)
+            room[BYTES] += size
+            table[place] = number
+        out[i] = number
+    return hashes.size
+
+
+@kernel
+def place_texts(used, table, shift, entries, arena, freed, room, fresh_arena):
+    """Enter all numbers in use into an empty table, and their bytes into another arena; the others may be given again."""
+    mask = table.size - 1
+    room[FREED] = room[BYTES] = 0
+    for number in range(room[FRESH]):
+        if not used[number]:
+            freed[room[FREED]] = number
+            room[FREED] += 1
+            continue
+        place = np.int64(np.uint64(entries[number, HASH]) >> shift)
+        while table[place] != EMPTY:
+            place = (place + 1) & mask
+        table[place] = number
+        begin, start, size = (
+            room[BYTES],
+            entries[number, START],
+            entries[number, END] - entries[number, START],
+        )
+        fresh_arena[begin : begin + size] = arena[start : start + size]
+        entries[number, START], entries[number, END] = begin, begin + size
+        room[BYTES] += size
+
+
+@kernel
+def text_before(left, right, entries, arena):
+    """Whether the text of one number is before that of another, in byte order."""
+    if left == right:
+        return False
+    if entries[left, PREFIX] != entries[right, PREFIX]:
+        return entries[left, PREFIX] < entries[right, PREFIX]
+    i, j = entries[left, START], entries[right, START]
+    while i < entries[left, END] and j < entries[right, END]:
+        if arena[i] != arena[j]:
+            return arena[i] < arena[j]
+        i += 1
+        j += 1
+    return entries[left, END] - entries[left, START] < entries[right, END] - entries[right, START]
+
+
+@kernel
+def text_offsets(numbers, entries, offsets):
+    """Where each text begins, and the last one ends, once they lie one after the other."""
+    offsets[0] = 0
+    for i in range(numbers.size):
+        offsets[i + 1] = offsets[i] + entries[numbers[i], END] - entries[numbers[i], START]
+
+
+@kernel
+def gather_texts(numbers, entries, arena, offsets, data):
+    """The bytes of the texts, one after the other."""
+    for i in range(numbers.size):
+        start = entries[numbers[i], START]
+        for j in range(offsets[i + 1] - offsets[i]):
+            data[offsets[i] + j] = arena[start + j]
+
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    number_texts = np.errstate(over="ignore")(number_texts)
