@@ -374,6 +374,25 @@ def test_values_that_no_longer_count_are_let_go() -> None:
     assert run.totals._state.bags[0].table.held_slots < 10_000
 
 
+@pytest.mark.parametrize("kind", ["int64", "decimal(38, 10)", "string"])
+def test_both_ends_of_many_values_that_come_and_go(kind: str) -> None:
+    schema = pa.schema([("k", pa.int64()), ("x", KINDS[kind][0])])
+    asked = (Aggregate("min", "x", "least"), Aggregate("max", "x", "most"))
+    run, rng = Run(Aggregation(Grouping(("k",), asked), schema), schema), np.random.default_rng(3)
+    make: dict[str, Any] = {
+        "int64": int,
+        "decimal(38, 10)": lambda n: Decimal(int(n) << 58).scaleb(
+            -10
+        ),  # the lower words run through all their range
+        "string": lambda n: f"number {n:05}",
+    }
+    for _ in range(12):
+        numbers = rng.integers(-300, 300, 60)
+        run.add([{"k": int(n) % 3, "x": make[kind](n)} for n in numbers])
+        run.retract(rng.integers(0, 10**6, 55).tolist())
+        check(run.totals, run.rows)
+
+
 def test_a_refused_call_changes_nothing() -> None:
     schema = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
     asked = (Aggregate("sum", "x", "total"), Aggregate("max", "s", "most"))
