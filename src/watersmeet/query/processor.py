@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from watersmeet.errors import OptionError, StateError, listed
+from watersmeet.fabric.fabric import Fabric, FabricAssignment
 from watersmeet.query.catalog import Entry
 from watersmeet.query.explain import block_readers, explain_processor, explain_query
 from watersmeet.query.feed import Feed
 from watersmeet.query.parse import parse_commands
+from watersmeet.query.placed import Placing
 from watersmeet.query.running import Results, Running, dropped
 from watersmeet.query.statement import Command
 from watersmeet.streams.window import Window, named_windows
@@ -93,6 +95,7 @@ class Processor:
     - ``windows``: ``{"trades": ...}``, in place of the keywords, for stream names that clash with an option.
     - ``schemas``: ``{"trades": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it.
     - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
+    - ``fabric``: a ``Fabric`` of blocks that the queries are assigned to; a query that does not fit it is refused. The result is the same.
 
     A query sees the rows that come after it was created. A query that names a stream whose schema is not known yet waits, and begins with
     the push that brings it. A query gives what it would give alone: others that come, go or fail do not change it.
@@ -104,12 +107,13 @@ class Processor:
         windows: Mapping[str, Window] | None = None,
         schemas: Mapping[str, Any] | None = None,
         cores: int = 1,
+        fabric: Fabric | None = None,
         **streams: Window,
     ) -> None:
         named = named_windows(windows, streams, OPTIONS, "Processor", 1, MOST_STREAMS)
         if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
             raise OptionError(f"cores= must be a whole number of at least 1; got {cores!r}")
-        self._running = Running(Feed(named, {} if schemas is None else schemas, cores))
+        self._running = Running(Feed(named, {} if schemas is None else schemas, cores), Placing(fabric))
         self.streams = tuple(named)
         self._lock = threading.RLock()
         self._inside = self._finished = self._closed = False
@@ -245,11 +249,22 @@ class Processor:
         with self._lock:
             if not self._inside:
                 self._running.mend()
-            return explain_processor(self._running.feed, self._running.entries)
+            return explain_processor(self._running.feed, self._running.entries, self._running.assigned)
+
+    def fabric_assignment(self) -> FabricAssignment:
+        """Where the queries stand in the fabric, and the instructions that program it."""
+        with self._lock:
+            if not self._inside:
+                self._running.mend()
+            if self._running.assigned is None:
+                raise OptionError(
+                    "fabric_assignment() is of a processor with a fabric; got one without; make it with Processor(fabric=...)"
+                )
+            return FabricAssignment(self._running.assigned)
 
     def _explain_one(self, entry: Entry) -> str:
         with self._lock:
-            return explain_query(entry, block_readers(self._running.entries))
+            return explain_query(entry, block_readers(self._running.entries), self._running.assigned)
 
     def _find(self, name: str, number: int) -> Entry | None:
         entry = self._running.entries.get(name)

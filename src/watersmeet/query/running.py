@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from watersmeet.api.result import Result
 from watersmeet.errors import OptionError, StateError, WatersmeetError, listed
+from watersmeet.fabric.assign import Assignment
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.query.bind import Bound
@@ -21,6 +22,7 @@ from watersmeet.query.catalog import Entry, bound_entry, read_query
 from watersmeet.query.delta import Answer, Late, side_by_side
 from watersmeet.query.feed import Batches, Feed, Known
 from watersmeet.query.graph import Change, Graph, GraphTurn, blocks_of
+from watersmeet.query.placed import Placing
 from watersmeet.query.statement import Command
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window
@@ -35,6 +37,7 @@ class Undo:
     entries: Entries
     fed: Any
     blocks: Any
+    assigned: Assignment | None
     changes: list[Change] = field(default_factory=list)
 
 
@@ -55,8 +58,9 @@ class Results(dict[str, Result]):
 class Running:
     """Queries by name, the blocks that answer them, and the streams that these read."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, placing: Placing) -> None:
         self.feed, self.graph = feed, Graph(feed)
+        self.placing, self.assigned = placing, placing.start()
         self.entries: Entries = {}
         self._created = self._pushes = 0
         self._pending: Undo | Settle | None = None
@@ -111,6 +115,7 @@ class Running:
 
     def _change(self, entries: Entries, undo: Undo) -> None:
         """Other queries, at once."""
+        self.assigned = self.placing.assigned(self.assigned, entries)
         kept = [entry.root for entry in entries.values() if entry.root is not None]
         fresh = [
             (entry, entry.bound)
@@ -149,7 +154,7 @@ class Running:
             entries = {
                 name: self._rebound(entry, fresh.keys(), stopped) for name, entry in self.entries.items()
             }
-            self._change(entries, undo)
+            self._change(self.placing.fitting(self.assigned, entries, stopped), undo)
 
     def _rebound(self, entry: Entry, streams: Any, stopped: dict[str, str]) -> Entry:
         if entry.stopped is not None or entry.asked.streams.isdisjoint(streams):
@@ -254,7 +259,7 @@ class Running:
 
     def _undoable(self) -> Undo:
         """From here on everything that changes is taken back, unless the call counts in the end."""
-        undo = Undo(self.entries, self.feed.mark(), self.graph.mark())
+        undo = Undo(self.entries, self.feed.mark(), self.graph.mark(), self.assigned)
         self._pending = undo
         return undo
 
@@ -282,6 +287,7 @@ class Running:
         # A join that was stopped on the way stays so.
         self.graph.keep([entry.root for entry in undo.entries.values() if entry.root is not None])
         self.entries = undo.entries
+        self.assigned = undo.assigned
 
 
 def dropped(name: str) -> StateError:

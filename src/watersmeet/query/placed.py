@@ -1,0 +1,64 @@
+"""The queries of a processor in its fabric: the assignment is made anew from the one before whenever queries come, change or go.
+
+Without a fabric everything fits. An assignment is a value: whoever takes a change back has the one from before.
+"""
+
+from collections.abc import Mapping
+
+from watersmeet.errors import FabricError, OptionError
+from watersmeet.fabric.assign import Assignment, assign, empty
+from watersmeet.fabric.fabric import Fabric
+from watersmeet.fabric.operator import Need
+from watersmeet.query.catalog import Entry
+from watersmeet.query.needs import need_of
+
+
+class Placing:
+    """Assigns queries to a fabric, if there is one."""
+
+    def __init__(self, fabric: Fabric | None) -> None:
+        if fabric is not None and not isinstance(fabric, Fabric):
+            raise OptionError(f"fabric= must be a Fabric, such as Fabric.op_chain(8); got {fabric!r}")
+        self.fabric = fabric
+        self._needs: dict[
+            str, tuple[Entry, Need]
+        ] = {}  # of the last assignment: most queries stay as they are
+
+    def start(self) -> Assignment | None:
+        """No queries."""
+        return None if self.fabric is None else empty(self.fabric.topology)
+
+    def assigned(self, before: Assignment | None, entries: Mapping[str, Entry]) -> Assignment | None:
+        """The queries that run, in the fabric; refused whole if they do not fit."""
+        if self.fabric is None or before is None:
+            return None
+        known = {name: self._need(entry) for name, entry in entries.items() if entry.bound is not None}
+        self._needs = known
+        return assign(before, [need for _, need in known.values()])
+
+    def fitting(
+        self, before: Assignment | None, entries: Mapping[str, Entry], stopped: dict[str, str]
+    ) -> dict[str, Entry]:
+        """The same queries; those that do not fit are stopped, the latest first to go."""
+        kept: dict[str, Entry] = {}
+        for name, entry in entries.items():
+            try:
+                if entry.bound is not None and entry.root is None:
+                    self.assigned(before, {**kept, name: entry, **_running(entries)})
+            except FabricError as error:
+                stopped[name] = str(error)
+                entry = entry.because(str(error))
+            kept[name] = entry
+        return kept
+
+    def _need(self, entry: Entry) -> tuple[Entry, Need]:
+        known = self._needs.get(entry.name)
+        if known is not None and known[0].bound is entry.bound and known[0].starts is entry.starts:
+            return known
+        assert entry.bound is not None
+        assert self.fabric is not None
+        return entry, need_of(entry.name, entry.bound.plan, entry.starts, dict(self.fabric.topology.holds))
+
+
+def _running(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    return {name: entry for name, entry in entries.items() if entry.root is not None}
