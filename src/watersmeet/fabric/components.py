@@ -49,7 +49,7 @@ class Unit:
 
     - ``window``: rows that it can hold of each stream that it joins, or rows that an ``order_by`` keeps.
     - ``ways``: how many streams it can join.
-    - ``memory``: entries for instructions: a comparison takes two, a projected column one, a join's comparison one.
+    - ``memory``: entries for instructions: a comparison takes one, and one for its constant, a projected column or a step of code one.
     - ``computes``: whether it evaluates any expression, beyond comparisons of columns with each other and with constants.
     """
 

@@ -110,30 +110,24 @@ def plotted(topology: Topology, path: Any, notes: Notes | None = None) -> None:
     for y, row in enumerate(rows):
         for at, name in enumerate(row):
             places[name] = (at - (len(row) - 1) / 2, -float(y))
-    for link in topology.links:
-        (source, _), (target, _) = split(link.source), split(link.target)
-        lane = (
-            {".r_out": 0.08, ".s_out": -0.08}.get(link.source[-6:], 0.0)
-            if places[source][1] == places[target][1]
-            else 0.0
-        )
-        start, end = ((x, y + lane) for x, y in (places[source], places[target]))
-        axes.annotate(
-            "", end, start, arrowprops={"arrowstyle": "->", "color": "#888888", "shrinkA": 26, "shrinkB": 26}
-        )
+    boxes = {}
     for name, (left, top) in places.items():
         component = topology.named[name]
-        text = "\n".join(
-            line
-            for line in _content(topology, component, notes or {})
-            if "->" not in line and "~>" not in line
-        )
+        lines = _content(topology, component, notes or {})
+        text = "\n".join(line for line in lines if "->" not in line and "~>" not in line)
         box = {
             "boxstyle": "round",
             "facecolor": _COLOURS.get(component.kind, "#eeeeee"),
             "edgecolor": "#555555",
         }
-        axes.text(left, top, text, ha="center", va="center", fontsize=6, bbox=box)
+        boxes[name] = axes.text(left, top, text, ha="center", va="center", fontsize=6, bbox=box)
+    for link in topology.links:
+        (source, port), (target, _) = split(link.source), split(link.target)
+        bent = {"r_out": -0.2, "s_out": -0.2, "detached": 0.4}.get(port, 0.0)
+        look = {"arrowstyle": "->", "color": "#888888", "linestyle": ":" if port == "detached" else "-"}
+        ends = {"patchA": boxes[source].get_bbox_patch(), "patchB": boxes[target].get_bbox_patch()}
+        arrow = {**look, **ends, "connectionstyle": f"arc3,rad={bent}"}
+        axes.annotate("", places[target], places[source], arrowprops=arrow)
     axes.set(xlim=(-wide / 2 - 0.2, wide / 2 + 0.2), ylim=(-len(rows) + 0.3, 0.7), title=topology.name)
     axes.axis("off")
     figure.savefig(path, dpi=150, bbox_inches="tight")

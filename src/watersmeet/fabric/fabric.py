@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from watersmeet.fabric import catalog
-from watersmeet.fabric.assign import Assignment
+from watersmeet.fabric.assignment import Assignment
 from watersmeet.fabric.components import Unit
 from watersmeet.fabric.draw import drawn, plotted
 from watersmeet.fabric.encoding import encode

@@ -130,14 +130,12 @@ class Operator:
 
     @property
     def memory(self) -> int:
-        """Entries for its instruction: what follows the first chunk (4.5.7: a selection takes two, a projection one)."""
-        each = 2 if self.kind == "selection" else 1
-        return (
-            each * len(self.terms)
-            + sum(map(len, self.code))
-            + sum(len(output.code) or 1 for output in self.outputs)
-            or 1
-        )
+        """Entries for its instruction: a comparison takes one, and one for its constant, a projected column or a step of code one
+        (4.5.7).
+        """
+        terms = sum(1 + (term.constant is not None) for term in self.terms)
+        outputs = sum(len(output.code) or 1 for output in self.outputs)
+        return terms + sum(map(len, self.code)) + outputs or 1
 
     @property
     def attributes(self) -> list[Attribute]:

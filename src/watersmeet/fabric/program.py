@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from watersmeet.errors import FabricError
-from watersmeet.fabric.assign import Assignment
+from watersmeet.fabric.assignment import Assignment
 from watersmeet.fabric.components import Brick
 from watersmeet.fabric.operator import Attribute, Code, Constant, Operator, Stream, Term
 from watersmeet.fabric.routes import END, Key, Routes, routes_of
@@ -74,6 +74,9 @@ class Program:
     blocks: Mapping[int, str]
     streams: Mapping[int, str]
     attributes: tuple[Attribute, ...]
+    inputs: tuple[
+        tuple[int, str, str], ...
+    ] = ()  # stream-ID, stream and entry of what comes in; "": the end of all
     results: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the streams that are each query's
 
 
@@ -114,6 +117,11 @@ class _Programming:
             {number: place for place, number in self.topology.block_ids.items()},
             {number: _flow_text(key) for key, number in self.ids.items()},
             tuple(self.columns),
+            tuple(
+                (number, flow.name, entry)
+                for (flow, entry), number in self.ids.items()
+                if isinstance(flow, Stream)
+            ),
             results,
         )
 
@@ -161,9 +169,8 @@ class _Programming:
         body = self._body(op)
         for at, place in enumerate(slots):
             b_id = self.topology.block_ids[place]
-            if place in self.topology.named:  # an OP-Block of a chain
-                ports = self.routes.policies.get((place, key), [])
-                found.append(Instruction("reset", b_id, out, port=_mask(list(POLICIES), ports)))
+            ports = self.routes.policies.get((place, key), [])
+            found.append(Instruction("reset", b_id, out, port=_mask(list(POLICIES), ports)))
             shares = self._shares(op, at)
             found.append(
                 Instruction(

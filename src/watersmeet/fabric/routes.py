@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from watersmeet.fabric.assign import Assignment
+from watersmeet.fabric.assignment import Assignment
 from watersmeet.fabric.components import Brick, GSwitchD, GSwitchL, OpBlock
 from watersmeet.fabric.floor import floor_of
 from watersmeet.fabric.operator import Flow, Operator, Stream
@@ -27,8 +27,9 @@ class Routes:
 
     - ``switches``: by switch and flow, its ways out. ``bricks``: by brick and flow, the units that get it; a bypass or synchroniser lets
       it pass.
-    - ``policies``: by OP-Block and flow, the ways out of results. ``inputs``: by operator, the flow of each input and the lane it comes
-      by ("" in bricks, and for who rides). ``synchronised``: by synchroniser, the flows that it keeps in order.
+    - ``policies``: by slot and flow, the ways out of results; none: only who rides reads them. ``inputs``: by operator, the flow of each
+      input and the lane it comes by ("" in bricks, and for who rides). ``synchronised``: by synchroniser, the flows that it keeps in
+      order.
     """
 
     switches: dict[tuple[str, Key], list[str]] = field(default_factory=dict)
@@ -103,6 +104,9 @@ class _Routing:
                     _add(self.routes.switches, (name, key), port)
                 elif isinstance(component, OpBlock) and at == 0:
                     _add(self.routes.policies, (name, key), port)
+                elif isinstance(key[0], Operator) and at == 0:
+                    for place in self.placed[key[0]].slots:
+                        _add(self.routes.policies, (place, key), "result")
                 elif isinstance(component, Brick) and at > 0:
                     _add(self.routes.bricks, (name, key), _bypass(component))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from watersmeet.fabric.assign import Assignment
+from watersmeet.fabric.assignment import Assignment
 from watersmeet.fabric.operator import Attribute, Flow, Operator
 
 SEGMENT = 64

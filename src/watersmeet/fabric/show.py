@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from watersmeet.fabric.assign import Assignment
+from watersmeet.fabric.assignment import Assignment
 from watersmeet.fabric.operator import Constant, operators_of
 from watersmeet.fabric.program import POLICIES, Chunk, Instruction, Program
 
@@ -136,6 +136,9 @@ def as_plain(assignment: Assignment, program: Program) -> Mapping[str, object]:
         ],
         "streams": {str(number): text for number, text in program.streams.items()},
         "attributes": [str(attribute) for attribute in program.attributes],
+        "inputs": [
+            {"stream": number, "name": name, "entry": entry} for number, name, entry in program.inputs
+        ],
         "results": {name: list(numbers) for name, numbers in program.results.items()},
         "instructions": [_plain_instruction(program, one) for one in program.instructions],
     }

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from watersmeet.api.show import counted
-from watersmeet.fabric.assign import Assignment
+from watersmeet.fabric.assignment import Assignment
 from watersmeet.fabric.show import placement_lines, summary
 from watersmeet.query.block import Block
 from watersmeet.query.catalog import Entry

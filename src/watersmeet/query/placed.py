@@ -6,7 +6,8 @@ Without a fabric everything fits. An assignment is a value: whoever takes a chan
 from collections.abc import Mapping
 
 from watersmeet.errors import FabricError, OptionError
-from watersmeet.fabric.assign import Assignment, assign, empty
+from watersmeet.fabric.assign import assign
+from watersmeet.fabric.assignment import Assignment, empty
 from watersmeet.fabric.fabric import Fabric
 from watersmeet.fabric.operator import Need
 from watersmeet.query.catalog import Entry

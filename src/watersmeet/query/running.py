@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.api.result import Result
 from watersmeet.errors import OptionError, StateError, WatersmeetError, listed
-from watersmeet.fabric.assign import Assignment
+from watersmeet.fabric.assignment import Assignment
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.query.bind import Bound
