@@ -8,11 +8,12 @@ conditions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from watersmeet.errors import FabricError
 from watersmeet.fabric.assignment import Assignment, in_order
 from watersmeet.fabric.floor import floor_of
-from watersmeet.fabric.folding import composed, folded
+from watersmeet.fabric.folding import composed, folded, repeated
 from watersmeet.fabric.operator import Need, operators_of
 from watersmeet.fabric.refusal import refusal
 from watersmeet.fabric.rules import Rules
@@ -25,31 +26,50 @@ def assign(before: Assignment, asked: Sequence[Need], work: int = WORK) -> Assig
     rules = Rules(floor)
     settled = dict(zip(before.asked, before.needs, strict=True))
     plain = [composed(need) if floor.composes else need for need in asked]
-    as_asked = tuple(settled.get(need, own) for need, own in zip(asked, plain, strict=True))
-    with_folds = tuple(settled.get(need, folded(own)) for need, own in zip(asked, plain, strict=True))
-    first: tuple[Found, bool] | None = None
-    for needs in dict.fromkeys((as_asked, with_folds)):
-        staying, found = _searched(rules, before, needs, work)
-        if found.placed is not None:
-            placed = {op: found.placed[op] for op in in_order(needs)}
-            moved = tuple(op for op in placed if op in before.placed and placed[op] != before.placed[op])
-            return Assignment(before.topology, tuple(asked), needs, placed, moved, found.proven)
-        first = first or (staying, max(found.tried, staying.tried) >= work)
-    assert first is not None
-    raise FabricError(refusal(rules, as_asked, before, *first))
+    ways = [
+        tuple(settled.get(need, other(own)) for need, own in zip(asked, plain, strict=True))
+        for other in (lambda own: own, repeated, folded)
+    ]
+    searches = [_Searches(rules, before, needs, work) for needs in dict.fromkeys(ways)]
+    found = next((one for one in searches if one.staying.placed is not None), None)
+    found = found or next((one for one in searches if one.moving.placed is not None), None)
+    if found is None:
+        first = searches[0]
+        raise FabricError(
+            refusal(rules, first.needs, before, first.staying, any(one.cut for one in searches))
+        )
+    best = found.staying if found.staying.placed is not None else found.moving
+    assert best.placed is not None
+    placed = {op: best.placed[op] for op in in_order(found.needs)}
+    moved = tuple(op for op in placed if op in before.placed and placed[op] != before.placed[op])
+    return Assignment(before.topology, tuple(asked), found.needs, placed, moved, best.proven)
 
 
-def _searched(rules: Rules, before: Assignment, needs: tuple[Need, ...], work: int) -> tuple[Found, Found]:
-    """What is found if nobody moves; and that, or what is found with moves. Then those with something new come first: the others make
-    room.
-    """
-    order = in_order(needs)
-    roots = [root for need in needs for root in need.roots]
-    kept = {op: before.placed[op] for op in order if op in before.placed}
-    fresh = [op for op in order if op not in kept]
-    staying = Search(rules, Task(fresh, kept, {}, roots), work).run()
-    if staying.placed is not None or not kept:
-        return staying, staying
-    first = in_order(tuple(need for need in needs if any(op not in kept for op in operators_of(need.roots))))
-    rest = [op for op in order if op not in set(first)]
-    return staying, Search(rules, Task([*first, *rest], {}, kept, roots), work).run()
+class _Searches:
+    """One way to place the queries: with those that are placed where they are, and with moves."""
+
+    def __init__(self, rules: Rules, before: Assignment, needs: tuple[Need, ...], work: int) -> None:
+        self.rules, self.needs, self.work = rules, needs, work
+        self.order = in_order(needs)
+        self.roots = [root for need in needs for root in need.roots]
+        self.kept = {op: before.placed[op] for op in self.order if op in before.placed}
+
+    @cached_property
+    def staying(self) -> Found:
+        fresh = [op for op in self.order if op not in self.kept]
+        return Search(self.rules, Task(fresh, self.kept, {}, self.roots), self.work).run()
+
+    @cached_property
+    def moving(self) -> Found:
+        """Those with something new come first: the others make room for them."""
+        if not self.kept:
+            return self.staying
+        new = [need for need in self.needs if any(op not in self.kept for op in operators_of(need.roots))]
+        first = in_order(tuple(new))
+        rest = [op for op in self.order if op not in set(first)]
+        return Search(self.rules, Task([*first, *rest], {}, self.kept, self.roots), self.work).run()
+
+    @property
+    def cut(self) -> bool:
+        """Whether a search came to the bound of its work."""
+        return max(self.staying.tried, self.moving.tried) >= self.work

@@ -188,6 +188,10 @@ class GSwitchL(Component):
     def outputs(self) -> dict[str, str]:
         return {"south": "data", "east": "data"}
 
+    def onward(self, port: str) -> tuple[str, ...]:
+        """Rather east, then south: what comes from several columns meets early, and goes down one of them together."""
+        return ("east", "south")
+
 
 @dataclass(frozen=True)
 class GSwitchD(Component):

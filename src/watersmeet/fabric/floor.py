@@ -1,7 +1,7 @@
 """Where operators can stand in a topology, and how far it is from one place to another.
 
 A *slot* is an OP-Block, or a unit of a brick, that some entry reaches. Ways are counted in wires. What leaves a component goes along one
-tree of shortest ways, ports in their order breaking ties: nothing arrives twice, and everybody finds the same way.
+tree of shortest ways, of equally short ones always the same: nothing arrives twice, and everybody finds the same way.
 """
 
 from __future__ import annotations

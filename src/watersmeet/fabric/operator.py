@@ -100,6 +100,7 @@ class Operator:
 
     - ``windows``: of a join, how many rows of each input must be held; of an order, how many are kept. None: no number bounds them.
     - ``start``: joins are the same only if they have begun at the same moment.
+    - ``copy``: whose own it is, of an operator that is repeated rather than shared.
     """
 
     kind: str
@@ -111,6 +112,7 @@ class Operator:
     leaves: tuple[str, ...] = ()
     how: str = "inner"
     start: int = 0
+    copy: str = ""
 
     @cached_property
     def _hash(self) -> int:
@@ -123,12 +125,12 @@ class Operator:
     def stateless(self) -> bool:
         return self.kind in STATELESS
 
-    @property
+    @cached_property
     def computes(self) -> bool:
         """Whether it needs a block that evaluates expressions."""
         return bool(self.code) or any(len(output.code) > 1 for output in self.outputs)
 
-    @property
+    @cached_property
     def memory(self) -> int:
         """Entries for its instruction: a comparison takes one, and one for its constant, a projected column or a step of code one
         (4.5.7).

@@ -43,6 +43,13 @@ class Rules:
 
     def __init__(self, floor: Floor) -> None:
         self.floor = floor
+        self._able: dict[Operator, list[Slot]] = {}
+
+    def able(self, op: Operator) -> list[Slot]:
+        """The slots that could do the operator, or a share of it, were they empty."""
+        if op not in self._able:
+            self._able[op] = [slot for slot in self.floor.slots.values() if self.lacks(op, slot) is None]
+        return self._able[op]
 
     # ---- one slot -----------------------------------------------------------------------------------------------
 
@@ -81,7 +88,7 @@ class Rules:
         self, op: Operator, free: Callable[[Slot], bool], alike: Callable[[Slot], object]
     ) -> Iterator[Placement]:
         """Where the operator could stand but for what feeds it. Of free slots that are ``alike`` only the first ones are given."""
-        fit = [slot for slot in self.floor.slots.values() if self.lacks(op, slot) is None and free(slot)]
+        fit = [slot for slot in self.able(op) if free(slot)]
         if op.kind == "join":
             yield from self._in_chains(op, {slot.place for slot in fit})
             fit = [slot for slot in fit if slot.component != slot.place]

@@ -16,7 +16,7 @@ from watersmeet.fabric.floor import Slot
 from watersmeet.fabric.operator import Flow, Operator
 from watersmeet.fabric.rules import Placement, Rules
 
-WORK = 20_000
+WORK = 10_000
 Cost = tuple[int, int, int, int]
 ZERO: Cost = (0, 0, 0, 0)
 
@@ -138,7 +138,7 @@ class Search:
 
     def _least_of(self, op: Operator) -> Cost:
         rules, floor = self.rules, self.rules.floor
-        able = [slot for slot in floor.slots.values() if rules.lacks(op, slot) is None]
+        able = rules.able(op)
         if not able:
             return ZERO
         slots = 0 if op.stateless or any(slot.shared for slot in able) else 1
@@ -170,6 +170,7 @@ class Search:
             ]
         )
         found = []
+        self.found.tried += len(options)
         for placement in options:
             hops = rules.hops_in(op, placement, self.placed)
             if hops is None:
@@ -219,7 +220,6 @@ class Search:
             if self.found.tried >= until:
                 self._clear()
                 return False
-            self.found.tried += 1
             self.placed[frame.op] = placement
             self.slots.put(frame.op, placement, 1)
             self._open(frames, _plus(frame.cost, more), frame.left - (rank > 0))
