@@ -27,9 +27,8 @@ def placement_lines(assignment: Assignment, query: str) -> list[str]:
 def summary(assignment: Assignment) -> str:
     """How full the fabric is."""
     best = "" if assignment.proven else "; a better assignment may exist"
-    return (
-        f"fabric {assignment.topology.name}: {assignment.slots} blocks in use, {assignment.hops} hops{best}"
-    )
+    slots = f"{assignment.slots} block{'' if assignment.slots == 1 else 's'} in use"
+    return f"fabric {assignment.topology.name}: {slots}, {assignment.hops} hops{best}"
 
 
 def notes_of(assignment: Assignment) -> dict[str, list[str]]:
