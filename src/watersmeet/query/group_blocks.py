@@ -4,6 +4,7 @@ Their state is written down for going back only when rows come: a push that brin
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from watersmeet.aggregate.spec import Grouping
 from watersmeet.join.matches import Matches
 from watersmeet.query.block import Block, Turn
 from watersmeet.query.delta import Delta, Part
-from watersmeet.query.instruction import Distinct, Groups, Sliding, Windows
+from watersmeet.query.instruction import FIRST, NUMBER, Distinct, Groups, Sliding, Windows
 from watersmeet.query.relation import Relation
 from watersmeet.streams.clock import TOP
 from watersmeet.streams.payload import Chunks
@@ -25,20 +26,30 @@ from watersmeet.streams.payload import Chunks
 _GIVEN, _SEEN = "given", "seen"
 
 
+@dataclass(frozen=True)
+class Come:
+    """Rows that come into a sliding window: their keys, their numbers, and the bound below which keys are over."""
+
+    keys: np.ndarray
+    numbers: np.ndarray
+    bound: int
+
+
 class Passing:
-    """Which rows of a push are how far from leaving a sliding window: their keys, and the bound below which rows are over."""
+    """Which rows of a push are how far from leaving a sliding window."""
 
     def __init__(self, sliding: Sliding, schema: pa.Schema) -> None:
         self._stream, self._expiry = sliding.stream, Expiry(sliding.window, schema)
 
-    def come(self, turn: Turn, block: Block, rows: pa.RecordBatch | None) -> tuple[np.ndarray, int] | None:
+    def come(self, turn: Turn, block: Block, rows: pa.RecordBatch | None) -> Come | None:
         """Of the rows that ``block`` gives; None: nothing comes and goes."""
         expiry = self._expiry
+        before = expiry.seen
         if self._stream is None:
             if rows is None:
                 return None
             keys = expiry.keys(rows)
-            return keys, expiry.come(keys)
+            return Come(keys, np.arange(before, before + keys.size), expiry.come(keys))
         found = turn.arrived(self._stream)
         if found is None:
             return None
@@ -46,7 +57,8 @@ class Passing:
         keys = expiry.keys(batch)
         bound = expiry.come(keys)
         (part,) = turn.of(block).parts
-        return keys[part.matches.columns()[0] - first], bound
+        places = part.matches.columns()[0] - first
+        return Come(keys[places], before + places, bound)
 
     def mark(self) -> Any:
         return self._expiry.mark()
@@ -70,6 +82,9 @@ class GroupsBlock(Block):
         """``schema``: of the rows; ``of``: of the stream that a sliding window is of, or None."""
         super().__init__(instruction, (below,))
         sliding = instruction.sliding
+        self._numbered = NUMBER in instruction.grouping.columns
+        if self._numbered:
+            schema = schema.append(pa.field(NUMBER, pa.int64()))
         self._state = Aggregation(instruction.grouping, schema, retracts=sliding is not None, changes=True)
         self._sliding = None if sliding is None else SlidingRows(self._state)
         self._passing = None if sliding is None else Passing(sliding, schema if of is None else of)
@@ -112,14 +127,19 @@ class GroupsBlock(Block):
                 return False
             self._write_down()
             batch = turn.rows(self.inputs[0]) if rows is None else rows
-            self._sliding.push(batch, *come)
+            if self._numbered:
+                batch = batch.append_column(NUMBER, pa.array(come.numbers))
+            self._sliding.push(batch, come.keys, come.bound)
         self._answer = None
         return True
 
     def answer(self) -> pa.RecordBatch:
         """All groups, in the order of their first rows."""
         if self._answer is None:
-            self._answer = self._aggregation.answer()
+            answer = self._aggregation.answer()
+            if self._numbered:
+                answer = answer.take(pa.array(np.argsort(answer.column(FIRST).to_numpy())))
+            self._answer = answer
         return self._answer
 
     def _write_down(self) -> None:

@@ -172,9 +172,16 @@ class Sliding:
         return f" in {self.window} of {self.stream or 'its rows'}"
 
 
+NUMBER, FIRST = "\0number", "\0first"
+"""A row's number among those that are aggregated, and the smallest of a group."""
+
+
 @dataclass(frozen=True)
 class Groups:
-    """Aggregates of groups, over all rows so far, or those in a sliding window. What it gives is an answer, which changes."""
+    """Aggregates of groups, over all rows so far, or those in a sliding window. What it gives is an answer, which changes.
+
+    Groups are in the order of their first rows. In a sliding window that is known only if ``FIRST`` is among the aggregates: of NUMBER.
+    """
 
     input: Rows
     grouping: Grouping
@@ -346,6 +353,8 @@ class Release:
 def _grouped(grouping: Grouping) -> str:
     asked = []
     for one in grouping.aggregates:
+        if one.name == FIRST:
+            continue
         by = "" if one.by is None else f" by {one.by}"
         asked.append(f"{one.function}({one.column or '*'}{by}) AS {one.name}")
     keys = f"by {', '.join(grouping.keys)}" if grouping.keys else "of all rows"

@@ -45,8 +45,8 @@ class KeepBlock(Block):
             return False
         kept = self._kept if rows is None else pa.concat_batches([self._kept, rows])
         if come is not None:
-            keys = np.concatenate([self._keys, come[0]])
-            stay = keys >= come[1]
+            keys = np.concatenate([self._keys, come.keys])
+            stay = keys >= come.bound
             if not stay.all():
                 kept, keys = kept.filter(pa.array(stay)), keys[stay]
             self._keys = keys
