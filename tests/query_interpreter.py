@@ -73,7 +73,9 @@ class Asked:
     having: bool = False
     sliding: tuple[str, int] | None = None
     event: tuple[Any, ...] | None = None
-    order: tuple[tuple[int, str], ...] = ()  # places in the select list, and "", "DESC", "DESC NULLS FIRST" or "NULLS LAST"
+    order: tuple[
+        tuple[int, str], ...
+    ] = ()  # places in the select list, and "", "DESC", "DESC NULLS FIRST" or "NULLS LAST"
     limit: int | None = None
     emit: str = "complete"
 
@@ -99,7 +101,10 @@ class Asked:
         items = ", ".join(f"{text} AS {name}" for text, name in zip(self.names, self.columns, strict=True))
         with_ = ""
         if self.sliding is not None and self.sliding[0] == "derived":
-            with_, source = f"WITH d AS (SELECT * FROM {self._from} WHERE x > 0) ", f"last_rows(d, {self.sliding[1]})"
+            with_, source = (
+                f"WITH d AS (SELECT * FROM {self._from} WHERE x > 0) ",
+                f"last_rows(d, {self.sliding[1]})",
+            )
         elif self.sliding is not None:
             function = {"rows": "last_rows", "range": "last_range"}[self.sliding[0]]
             source = f"{function}(a, {self.sliding[1]}){' WHERE x > 0' * (self.source == 'where')}"
@@ -111,7 +116,9 @@ class Asked:
         text = f"{with_}SELECT {items} FROM {source}"
         text += f" GROUP BY {', '.join(group)}" if group else ""
         text += " HAVING COUNT(*) > 1" if self.having else ""
-        text += f" ORDER BY {', '.join(f'o{at} {how}'.strip() for at, how in self.order)}" if self.order else ""
+        text += (
+            f" ORDER BY {', '.join(f'o{at} {how}'.strip() for at, how in self.order)}" if self.order else ""
+        )
         return text + (f" LIMIT {self.limit}" if self.limit is not None else "")
 
     @property
@@ -164,7 +171,10 @@ class Asked:
                 continue
             shown = self.key(members[0][1]) if members else ()
             values = tuple(aggregate(members, text, self) for text in self.aggregates)
-            found[key] = (*map(shown_value, shown), *map(shown_value, values)), (members[0][0] if members else 0)
+            found[key] = (
+                (*map(shown_value, shown), *map(shown_value, values)),
+                (members[0][0] if members else 0),
+            )
         return found
 
     def key(self, row: Row) -> Output:
@@ -182,8 +192,7 @@ class Asked:
         """The rows of windows that are over."""
         mark = watermark(arrivals, self.streams)
         asked = replace(self, order=(), limit=None)
-        over = [row for row in asked.answer(arrivals) if ended or self.is_over(row[1], mark)]
-        return over
+        return [row for row in asked.answer(arrivals) if ended or self.is_over(row[1], mark)]
 
     def is_over(self, end: int, mark: float) -> bool:
         return mark > end if self.window == "session_window" else mark >= end
@@ -252,20 +261,16 @@ def aggregate(members: list[tuple[int, Row]], text: str, asked: Asked) -> Any:
         if given is None:
             return len(members)
         value = given
-    rows = [
-        (number, {"v": value(row), "by": by(row) if by is not None else None}) for number, row in members
-    ]
+    rows = [(number, {"v": value(row), "by": by(row) if by is not None else None}) for number, row in members]
     return oracle.one(rows, function, "v", None if by is None else "by", kind)
 
 
 def in_order(rows: list[tuple[Output, int]], at: int, how: str) -> list[tuple[Output, int]]:
-    """Sorted by a column, NULL first unless DESC or the text says otherwise; equal rows stay as they are."""
+    """Sorted by a column, NULL first unless DESC or the text says otherwise; equal rows stay as they are, also in a reversed sort."""
     down, first = "DESC" in how, "FIRST" in how or not ("DESC" in how or "LAST" in how)
     none = [pair for pair in rows if pair[0][at] is None]
     some = [pair for pair in rows if pair[0][at] is not None]
     some = sorted(some, key=lambda pair: place(pair[0][at]), reverse=down)
-    if down:  # a reversed sort keeps equal ones as they are
-        pass
     return none + some if first else some + none
 
 

@@ -109,7 +109,7 @@ SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 def test_answers_are_those_of_the_interpreter_in_every_split(
     asked: list[Asked], rows: list[Arrival], sizes: list[int], data: st.DataObject
 ) -> None:
-    """Queries begin between any two pushes. ``complete``: the answer; ``changelog``: its differences; ``update``: the groups that differ."""
+    """Queries begin between any two pushes. ``complete``: the answer; ``changelog``: differences; ``update``: the groups that differ."""
     pushes = in_pushes(rows, sizes)
     begins = [data.draw(st.integers(0, len(pushes)), label="begins") for _ in asked]
     note("\n".join(f"{one.emit}: {one.sql}" for one in asked))

@@ -138,8 +138,8 @@ REFUSED = [
     ),
     (
         "SELECT n FROM (SELECT COUNT(*) AS n FROM t)",
-        "a query inside of another must give rows that stay; got an aggregate whose rows change; write GROUP BY window(ts, ...), or make it "
-        "a query of its own",
+        "a query inside of another must give rows that stay; got an aggregate whose rows change; write GROUP BY window(ts, ...), or make "
+        "it a query of its own",
         "COUNT(*) AS n FROM t",
     ),
     (

@@ -57,7 +57,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "snapshot": ("accumulators", "told"),
         "aggregation": ("snapshot",),
         "numbering": ("accumulators",),
-        "sliding": ("aggregation",),
+        "sliding": ("aggregation", "numbering"),
         "event_time": ("aggregation", "numbering"),
     },
     "streams": {

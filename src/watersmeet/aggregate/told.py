@@ -171,7 +171,9 @@ def same_rows(old: pa.RecordBatch, new: pa.RecordBatch) -> np.ndarray:
         if pt.is_floating(left.type):  # by their bits
             bits = pa.int64() if left.type == pa.float64() else pa.int32()
             left, right = left.view(bits), right.view(bits)
-        equal = pc.fill_null(pc.equal(left, right), False)
-        none = pc.and_(pc.is_null(left), pc.is_null(right))
-        same &= pc.or_(equal, none).to_numpy(zero_copy_only=False)
+        equal = pc.equal(left, right)
+        if left.null_count or right.null_count:
+            none = pc.and_(pc.is_null(left), pc.is_null(right))
+            equal = pc.or_(pc.fill_null(equal, False), none)
+        same &= equal.to_numpy(zero_copy_only=False)
     return same

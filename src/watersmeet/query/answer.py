@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from watersmeet.aggregate.event_time import Hop
-from watersmeet.aggregate.spec import Aggregate
 from watersmeet.errors import OptionError
 from watersmeet.query.bind import Binding, Setting
 from watersmeet.query.grouped import (
@@ -29,8 +28,6 @@ from watersmeet.query.grouped import (
 )
 from watersmeet.query.instruction import (
     ANSWER,
-    FIRST,
-    NUMBER,
     Fields,
     Groups,
     Keep,
@@ -272,12 +269,7 @@ class _Answering:
         self._check_order(emit, query.sorting)
         if time is not None and sliding is not None:
             sliding = sliding.by(grouped.asks.column(time))
-        grouping, fields = grouped.asks.grouping, grouped.fields()
-        if sliding is not None and query.sorting and grouping.keys:  # equal rows are in the order of their groups
-            first = Aggregate("min", NUMBER, FIRST)
-            grouping = replace(grouping, aggregates=(*grouping.aggregates, first))
-            fields = (*fields, (FIRST, pa.int64()))
-        groups = Groups(grouped.rows, grouping, sliding, fields)
+        groups = Groups(grouped.rows, grouped.asks.grouping, sliding, grouped.fields())
         _check_names(grouped.items, emit)
         top = Top(
             groups,

@@ -18,7 +18,7 @@ from watersmeet.aggregate.spec import Grouping
 from watersmeet.join.matches import Matches
 from watersmeet.query.block import Block, Turn
 from watersmeet.query.delta import Delta, Part
-from watersmeet.query.instruction import FIRST, NUMBER, Distinct, Groups, Sliding, Windows
+from watersmeet.query.instruction import Distinct, Groups, Sliding, Windows
 from watersmeet.query.relation import Relation
 from watersmeet.streams.clock import TOP
 from watersmeet.streams.payload import Chunks
@@ -28,10 +28,9 @@ _GIVEN, _SEEN = "given", "seen"
 
 @dataclass(frozen=True)
 class Come:
-    """Rows that come into a sliding window: their keys, their numbers, and the bound below which keys are over."""
+    """Rows that come into a sliding window: their keys, and the bound below which keys are over."""
 
     keys: np.ndarray
-    numbers: np.ndarray
     bound: int
 
 
@@ -44,12 +43,11 @@ class Passing:
     def come(self, turn: Turn, block: Block, rows: pa.RecordBatch | None) -> Come | None:
         """Of the rows that ``block`` gives; None: nothing comes and goes."""
         expiry = self._expiry
-        before = expiry.seen
         if self._stream is None:
             if rows is None:
                 return None
             keys = expiry.keys(rows)
-            return Come(keys, np.arange(before, before + keys.size), expiry.come(keys))
+            return Come(keys, expiry.come(keys))
         found = turn.arrived(self._stream)
         if found is None:
             return None
@@ -57,8 +55,7 @@ class Passing:
         keys = expiry.keys(batch)
         bound = expiry.come(keys)
         (part,) = turn.of(block).parts
-        places = part.matches.columns()[0] - first
-        return Come(keys[places], before + places, bound)
+        return Come(keys[part.matches.columns()[0] - first], bound)
 
     def mark(self) -> Any:
         return self._expiry.mark()
@@ -82,9 +79,6 @@ class GroupsBlock(Block):
         """``schema``: of the rows; ``of``: of the stream that a sliding window is of, or None."""
         super().__init__(instruction, (below,))
         sliding = instruction.sliding
-        self._numbered = NUMBER in instruction.grouping.columns
-        if self._numbered:
-            schema = schema.append(pa.field(NUMBER, pa.int64()))
         self._state = Aggregation(instruction.grouping, schema, retracts=sliding is not None, changes=True)
         self._sliding = None if sliding is None else SlidingRows(self._state)
         self._passing = None if sliding is None else Passing(sliding, schema if of is None else of)
@@ -107,7 +101,12 @@ class GroupsBlock(Block):
             self._aggregation.skip_changes()
             self._current = False
         return Relation(
-            late=delta.late, answer=self.answer, changes=changes, changed=changed, taken=delta.count
+            late=delta.late,
+            answer=self.answer,
+            in_sequence=self.in_sequence,
+            changes=changes,
+            changed=changed,
+            taken=delta.count,
         )
 
     @property
@@ -127,8 +126,6 @@ class GroupsBlock(Block):
                 return False
             self._write_down()
             batch = turn.rows(self.inputs[0]) if rows is None else rows
-            if self._numbered:
-                batch = batch.append_column(NUMBER, pa.array(come.numbers))
             self._sliding.push(batch, come.keys, come.bound)
         self._answer = None
         return True
@@ -136,11 +133,15 @@ class GroupsBlock(Block):
     def answer(self) -> pa.RecordBatch:
         """All groups, in the order of their first rows."""
         if self._answer is None:
-            answer = self._aggregation.answer()
-            if self._numbered:
-                answer = answer.take(pa.array(np.argsort(answer.column(FIRST).to_numpy())))
-            self._answer = answer
+            self._answer = self._aggregation.answer()
         return self._answer
+
+    def in_sequence(self) -> pa.RecordBatch:
+        """The same, by the first of the rows that are there. In a sliding window that is looked up: a group may go, and come again."""
+        answer = self.answer()
+        if self._sliding is None or not self._aggregation.grouping.keys:
+            return answer
+        return answer.take(pa.array(np.argsort(self._sliding.first_rows(answer))))
 
     def _write_down(self) -> None:
         if self._journal is None:

@@ -172,16 +172,9 @@ class Sliding:
         return f" in {self.window} of {self.stream or 'its rows'}"
 
 
-NUMBER, FIRST = "\0number", "\0first"
-"""A row's number among those that are aggregated, and the smallest of a group."""
-
-
 @dataclass(frozen=True)
 class Groups:
-    """Aggregates of groups, over all rows so far, or those in a sliding window. What it gives is an answer, which changes.
-
-    Groups are in the order of their first rows. In a sliding window that is known only if ``FIRST`` is among the aggregates: of NUMBER.
-    """
+    """Aggregates of groups, over all rows so far, or those in a sliding window. What it gives is an answer, which changes."""
 
     input: Rows
     grouping: Grouping
@@ -353,8 +346,6 @@ class Release:
 def _grouped(grouping: Grouping) -> str:
     asked = []
     for one in grouping.aggregates:
-        if one.name == FIRST:
-            continue
         by = "" if one.by is None else f" by {one.by}"
         asked.append(f"{one.function}({one.column or '*'}{by}) AS {one.name}")
     keys = f"by {', '.join(grouping.keys)}" if grouping.keys else "of all rows"
@@ -365,3 +356,9 @@ ANSWER = "answer"
 Source = Scan | Join | Punctual | Windows | Distinct
 Stateful = Join | Clock | Groups | Windows | Distinct | Keep | Top | Release
 Instruction = Source | Clock | Filter | Project | Union | Groups | Keep | Top | Release
+
+
+def streams_of(plan: Instruction) -> frozenset[str]:
+    """The streams that a plan reads."""
+    own = plan.streams if isinstance(plan, Join | Clock) else (plan.stream,) if isinstance(plan, Scan) else ()
+    return frozenset(own).union(*map(streams_of, plan.inputs))

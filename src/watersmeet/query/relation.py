@@ -20,7 +20,8 @@ class Relation(Delta):
     """An answer at the end of a push. ``changed``: whether it may be another one than before."""
 
     parts: tuple[Part, ...] = ()
-    answer: Callable[[], pa.RecordBatch] = field(kw_only=True)
+    answer: Callable[[], pa.RecordBatch] = field(kw_only=True)  # in any order
+    in_sequence: Callable[[], pa.RecordBatch] = field(kw_only=True)  # in the order of their (first) rows
     changes: Changes | None = None  # of groups; None: nobody keeps account of them
     changed: bool = True
     taken: int = 0  # rows that the push has brought

@@ -36,7 +36,13 @@ class KeepBlock(Block):
         rows = turn.rows(below) if delta.count else None
         changed = self._take(turn, rows)
         kept = self._kept
-        return Relation(late=delta.late, answer=lambda: kept, changed=changed, taken=delta.count)
+        return Relation(
+            late=delta.late,
+            answer=lambda: kept,
+            in_sequence=lambda: kept,
+            changed=changed,
+            taken=delta.count,
+        )
 
     def _take(self, turn: Turn, rows: pa.RecordBatch | None) -> bool:
         """Let rows come and go. Returns whether any did."""

@@ -17,8 +17,24 @@ from watersmeet.query.instruction import Order
 
 def in_order(rows: pa.RecordBatch, order: Sequence[Order]) -> np.ndarray:
     """The places of rows, sorted."""
-    if not order:
-        return np.arange(rows.num_rows)
+    return np.lexsort(_keys(rows, order)[::-1]) if order else np.arange(rows.num_rows)
+
+
+def first_in_order(
+    rows: pa.RecordBatch, order: Sequence[Order], limit: int | None
+) -> tuple[np.ndarray, bool]:
+    """The places of the first rows; and whether some are equal, so that it matters in which order they were."""
+    keys = _keys(rows, order)
+    places = np.lexsort(keys[::-1])
+    near = places if limit is None else places[: limit + 1]
+    equal = np.ones(max(near.size - 1, 0), np.bool_)
+    for key in keys:
+        equal &= key[near[1:]] == key[near[:-1]]
+    return places[:limit], bool(equal.any())
+
+
+def _keys(rows: pa.RecordBatch, order: Sequence[Order]) -> list[np.ndarray]:
+    """Arrays to sort by, the first one first."""
     keys: list[np.ndarray] = []
     for one in order:
         column = rows.column(one.column)
@@ -28,7 +44,7 @@ def in_order(rows: pa.RecordBatch, order: Sequence[Order]) -> np.ndarray:
         for words in _words(column, one.column):
             words = ~words if one.descending else words  # without overflow
             keys.append(words if valid is None else np.where(valid, words, 0))
-    return np.lexsort(keys[::-1])
+    return keys
 
 
 def _words(column: pa.Array, name: str) -> list[np.ndarray]:

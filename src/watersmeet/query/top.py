@@ -17,14 +17,14 @@ import pyarrow as pa
 from watersmeet.aggregate.numbering import numbered
 from watersmeet.aggregate.told import OPERATION, Changes, same_rows
 from watersmeet.query.block import Block, Turn
-from watersmeet.query.delta import Delta, Told
+from watersmeet.query.delta import Delta, Late, Told
 from watersmeet.query.group_blocks import GroupsBlock
-from watersmeet.query.instruction import ANSWER, Groups, Top
+from watersmeet.query.instruction import ANSWER, Groups, Top, streams_of
 from watersmeet.query.relation import Relation, differences
-from watersmeet.query.sorting import in_order
+from watersmeet.query.sorting import first_in_order
 from watersmeet.sql.evaluate import evaluate
 from watersmeet.sql.select import BoundSelect
-from watersmeet.sql.tree import columns_of
+from watersmeet.sql.tree import Column, columns_of
 
 _TOLD, _BEGUN = "told", "begun"
 
@@ -50,41 +50,62 @@ class TopBlock(Block):
             self._of_keys = [
                 all(column.name in keys for column in columns_of(expr)) for expr in instruction.exprs
             ]
+        # Then a group whose row has changed has also changed in what is selected of it.
+        self._all_shown = self._having is None and set(schema.names) <= {
+            expr.name for expr in instruction.exprs if isinstance(expr, Column)
+        }
+        nothing = pa.RecordBatch.from_pylist([], self.schema)
+        self._nothing = self._marked(nothing, nothing)
+        self._streams = streams_of(instruction)
         self._begun = False
         self._told: pa.RecordBatch | None = None  # the last answer, where differences are made of it
 
     def give(self, turn: Turn) -> Delta:
+        if self._begun and not turn.ending and all(turn.arrived(stream) is None for stream in self._streams):
+            return self._idle()
         relation = turn.of(self.inputs[0])
         assert isinstance(relation, Relation)
         if self._by_group:
             rows = self._by_groups(relation)
-        elif self._begun and not relation.changed and self._told is not None:
-            rows = self._told if self._emit == "complete" else self._marked(self._told[:0], self._told[:0])
+        elif self._begun and not relation.changed:
+            return self._idle(relation.late)
         else:
             rows = self._whole(relation)
         self._begun = True
         return Told(late=relation.late, rows=rows)
 
+    def _idle(self, late: Late | None = None) -> Delta:
+        """What there is to tell if nothing has changed."""
+        rows = self._told if self._emit == "complete" else self._nothing
+        assert rows is not None
+        return Told(late=late or {}, rows=rows)
+
     # ---- the whole answer ---------------------------------------------------------------------------------------
 
     def _whole(self, relation: Relation) -> pa.RecordBatch:
-        answer = self._passed(relation.answer())
-        rows = self._selected(answer)
-        if self._distinct:
-            numbers = numbered(rows, self._names)
-            rows = rows.take(pa.array(np.unique(numbers, return_index=True)[1]))
-        if self._order:
-            places = in_order(rows, self._order)
-            rows = rows.take(pa.array(places if self._limit is None else places[: self._limit]))
-        elif self._limit is not None:
-            rows = rows.slice(0, self._limit)
-        rows = rows.select(self._names)
+        rows = self._sorted(relation).select(self._names)
         if self._emit == "complete":
             self._told = rows
             return rows
         gone, come = (rows[:0], rows) if self._told is None else differences(self._told, rows)
         self._told = rows
         return self._marked(gone, come)
+
+    def _sorted(self, relation: Relation) -> pa.RecordBatch:
+        """The rows that are told; equal ones in sequence, which is looked up only if there are some."""
+        if self._order and not self._distinct:
+            rows = self._selected(self._passed(relation.answer()))
+            places, equal = first_in_order(rows, self._order, self._limit)
+            if not equal:
+                return rows.take(pa.array(places))
+        plain = not self._order and not self._distinct and self._limit is None
+        rows = self._selected(self._passed(relation.answer() if plain else relation.in_sequence()))
+        if self._distinct:
+            numbers = numbered(rows, self._names)
+            rows = rows.take(pa.array(np.unique(numbers, return_index=True)[1]))
+        if self._order:
+            rows = rows.take(pa.array(first_in_order(rows, self._order, self._limit)[0]))
+        return rows if self._limit is None else rows.slice(0, self._limit)
 
     def _passed(self, answer: pa.RecordBatch) -> pa.RecordBatch:
         mask = self._passes(answer)
@@ -109,8 +130,7 @@ class TopBlock(Block):
             return self._marked(rows[:0], rows)
         changes = relation.changes
         if changes is None:
-            nothing = pa.RecordBatch.from_pylist([], self.schema)
-            return self._marked(nothing, nothing)
+            return self._nothing
         gone, come = (self._selected(rows).select(self._names) for rows in (changes.gone, changes.come))
         went, comes, stays = self._which(changes, gone, come)
         if self._emit == "changelog":
@@ -127,6 +147,8 @@ class TopBlock(Block):
         self, changes: Changes, gone: pa.RecordBatch, come: pa.RecordBatch
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Which rows are told as gone, which as come; and of which gone ones the group is still told of."""
+        if self._all_shown:
+            return np.ones(gone.num_rows, np.bool_), np.ones(come.num_rows, np.bool_), ~changes.ended
         went, comes = self._passes(changes.gone), self._passes(changes.come)
         went = np.ones(gone.num_rows, np.bool_) if went is None else went.copy()
         comes = np.ones(come.num_rows, np.bool_) if comes is None else comes.copy()
