@@ -156,6 +156,12 @@ def test_windows_are_given_when_they_are_final() -> None:
     assert run(sessions, FIRST, SECOND) == [[], [(1, 6, "b")], [(9, 11, "c")]]
 
 
+def test_windows_can_be_told_before_they_are_final() -> None:
+    sql = "SELECT window.start, COUNT(*) AS n FROM t GROUP BY window(ts, 5)"
+    assert run(sql, FIRST, SECOND, emit="update") == [[(0, 3, 1)], [(0, 4, 1), (5, 1, 1)], []]
+    assert run(sql, FIRST, SECOND, emit="changelog")[1] == [(0, 3, -1), (0, 4, 1), (5, 1, 1)]
+
+
 def test_times_of_windows_are_timestamps_where_the_stream_has_timestamps() -> None:
     qp = wm.Processor(t=wm.Range("1 min", lateness="1 s"), schemas={"t": {"ts": pa.timestamp("ms")}})
     qp.create("q", "SELECT window.start AS at, COUNT(*) AS n FROM t GROUP BY window(ts, '10 seconds')")
@@ -299,6 +305,7 @@ def test_blocks_go_on_from_their_snapshots() -> None:
         ("SELECT k, SUM(x) AS s FROM last_range(t, 4) GROUP BY k ORDER BY s DESC LIMIT 1", "changelog"),
         ("SELECT window.start, COUNT(*) AS n FROM t GROUP BY window(ts, 3)", None),
         ("SELECT session_window.start, k, COUNT(*) AS n FROM t GROUP BY session_window(ts, 2), k", None),
+        ("SELECT window.start, COUNT(*) AS n FROM t GROUP BY window(ts, 3)", "changelog"),
         ("SELECT DISTINCT k FROM t", None),
         ("SELECT x FROM t ORDER BY x LIMIT 3", None),
         ("SELECT x FROM last_rows(t, 3)", "changelog"),

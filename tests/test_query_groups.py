@@ -149,7 +149,7 @@ def check(
         assert told == dull.difference(answer, known[0]), where
         assert sum(map(abs, told.values())) == len(given), where
     else:
-        width = len(asked.keys)
+        width = len(asked.names) - len(asked.aggregates)
         gone = [key for key in known[1] if key not in groups]
         differ = [row for key, row in groups.items() if known[1].get(key) != row]
         wanted = [(*known[1][key][:width], *[None] * len(asked.aggregates), -1) for key in gone]
@@ -182,3 +182,23 @@ def test_windows_of_event_time_come_out_once_when_they_are_final(
         assert sum(batch.num_rows for batch in result.late.values()) == len(late)
     told += Counter(shown(qp.finish()["q"]))
     assert told == Counter(asked.final(seen, ended=True))
+
+
+@examples(80)
+@given(windows(), arrivals(), SIZES, st.sampled_from(["update", "changelog"]))
+def test_windows_of_event_time_can_be_told_before_they_are_final(
+    asked: Asked, rows: list[Arrival], sizes: list[int], emit: str
+) -> None:
+    if asked.event is not None and asked.event[0] == "session":
+        asked = replace(asked, event=("window", asked.event[1]))
+    asked = replace(asked, emit=emit)
+    note(asked.sql)
+    qp = processor()
+    qp.create("q", asked.sql, emit=emit)
+    seen: list[Arrival] = []
+    known: tuple[list[Output], dict[Output, Output]] = [], {}
+    for number, events in enumerate(in_pushes(dull.judged(rows, asked.streams), sizes)):
+        result = push(qp, events)["q"]
+        seen += events
+        known = check(asked, seen, known, result, f"push {number}")
+    assert qp.finish()["q"].count == 0

@@ -249,7 +249,18 @@ EMITS = [
     (
         "SELECT COUNT(*) AS n FROM t GROUP BY window(ts, '1 second')",
         "complete",
-        "emit='complete' must be of an answer that changes; got windows of event time, whose rows are final; use emit='append'",
+        "emit='complete' must be of an answer that stays small and keeps its groups; got windows of event time, of which there are ever "
+        "more; use emit='append'",
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM t GROUP BY session_window(ts, '1 second')",
+        "update",
+        "emit='update' must be of an answer that stays small and keeps its groups; got sessions; use emit='append'",
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM t GROUP BY window(ts, '1 second') LIMIT 3",
+        "changelog",
+        "emit='changelog' of windows of event time must go without an order; got LIMIT 3; leave it out, or use emit='append'",
     ),
 ]  # fmt: skip
 

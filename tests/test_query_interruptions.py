@@ -16,6 +16,7 @@ QUERIES = {
     "top": ("SELECT k, COUNT(DISTINCT x) AS n FROM last_range(a, 4) GROUP BY k ORDER BY n DESC LIMIT 2", "complete"),
     "told": ("SELECT k, COUNT(*) AS n FROM last_rows(a, 6) GROUP BY k ORDER BY n DESC LIMIT 2", "changelog"),
     "windows": ("SELECT window.start, k, COUNT(*) AS n, FIRST(x) AS f FROM a GROUP BY window(at, 3), k", None),
+    "open": ("SELECT window.start, k, MAX(x) AS m FROM a GROUP BY window(at, 4, 2), k", "update"),
     "sessions": ("SELECT session_window.end, SUM(x) AS s FROM a GROUP BY session_window(at, 1), k", None),
     "distinct": ("SELECT DISTINCT x, note FROM a", None),
     "rows": ("SELECT x, at FROM last_rows(a, 4) ORDER BY x", None),

@@ -31,6 +31,7 @@ from watersmeet.query.instruction import (
     Fields,
     Groups,
     Keep,
+    Open,
     Order,
     Project,
     Release,
@@ -230,7 +231,8 @@ class _Answering:
 
     def _groups(self, query: Select, scope: Scope) -> Bound:
         windowed = any(node.op in ("window", "session_window") for node in query.group)
-        leaf = self.binding.leaf("groups") if windowed else ANSWER
+        final = windowed and self.emit in (None, "append")
+        leaf = self.binding.leaf("groups") if final else ANSWER
         grouped = grouped_select(query, scope, leaf, self.binding.setting.times)
         order, extra = _columns(query.sorting, grouped.order, grouped.items)
         if windowed:
@@ -287,15 +289,13 @@ class _Answering:
     def _final(self, grouped: Grouped, order: tuple[Order, ...], extra: Sequence[Expr]) -> Bound:
         """Windows of event time: each row once, when it is final."""
         query = grouped.query
-        if self.emit not in (None, "append"):
-            raise OptionError(
-                f"emit={self.emit!r} must be of an answer that changes; got windows of event time, whose rows are final; use emit='append'"
-            )
         if query.distinct:
             raise self.source.error(
                 query.span, "windows of event time must go without DISTINCT; got both; leave DISTINCT out"
             )
         branch = windows_branch(grouped, self.binding.setting.windows)
+        if self.emit not in (None, "append"):
+            return self._open(branch, grouped, self.emit)
         names = branch.names
         if not query.sorting:
             return Bound(rows_of([branch]), names)
@@ -308,6 +308,26 @@ class _Answering:
         in_turn = not order or (isinstance(by, Column) and by.name in ends and not order[0].descending)
         turn = "now" if in_turn else "end"
         return Bound(Release(rows_of([columns]), order, turn, query.sorting.limit, len(extra)), names)
+
+    def _open(self, branch: Branch, grouped: Grouped, emit: str) -> Bound:
+        """Windows of event time before they are final: the groups that differ."""
+        made = branch.source
+        assert isinstance(made, Windows)
+        if emit == "complete" or not isinstance(made.by, Hop):
+            got = "sessions" if emit != "complete" else "windows of event time, of which there are ever more"
+            raise OptionError(
+                f"emit={emit!r} must be of an answer that stays small and keeps its groups; got {got}; use emit='append'"
+            )
+        if grouped.query.sorting:
+            raise OptionError(
+                f"emit={emit!r} of windows of event time must go without an order; got {self.source.part(grouped.query.sorting.span)}; "
+                "leave it out, or use emit='append'"
+            )
+        _check_names(grouped.items, emit)
+        names, exprs = zip(*grouped.items, strict=True)
+        answer = Open(made.input, made.grouping, made.by, made.fields)
+        top = Top(answer, grouped.having, names, exprs, (), False, (), None, emit)
+        return Bound(top, tuple(name for one in grouped.scope.branches for name in one.names))
 
     def _check_order(self, emit: str, sorting: Sorting) -> None:
         if emit == "changelog" and sorting.items and sorting.limit is None:

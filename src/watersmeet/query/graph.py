@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
 from watersmeet.query.feed import Feed
-from watersmeet.query.group_blocks import DistinctBlock, GroupsBlock, WindowsBlock
+from watersmeet.query.group_blocks import DistinctBlock, GroupsBlock, OpenBlock, WindowsBlock
 from watersmeet.query.instruction import (
     Clock,
     Distinct,
@@ -21,6 +21,7 @@ from watersmeet.query.instruction import (
     Instruction,
     Join,
     Keep,
+    Open,
     Project,
     Punctual,
     Release,
@@ -147,6 +148,8 @@ class Graph:
                 return PunctualBlock(plan, inputs[0])
             case Groups():
                 return GroupsBlock(plan, inputs[0], _rows_schema(inputs[0]), _slides_over(plan, schemas))
+            case Open():
+                return OpenBlock(plan, inputs[0], _rows_schema(inputs[0]))
             case Windows():
                 return WindowsBlock(plan, inputs[0], _rows_schema(inputs[0]))
             case Distinct():

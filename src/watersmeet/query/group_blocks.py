@@ -15,15 +15,16 @@ from watersmeet.aggregate.event_time import Hop, Hopping, Sessions
 from watersmeet.aggregate.sliding import Expiry
 from watersmeet.aggregate.sliding import Sliding as SlidingRows
 from watersmeet.aggregate.spec import Grouping
+from watersmeet.aggregate.told import Changes
 from watersmeet.join.matches import Matches
 from watersmeet.query.block import Block, Turn
 from watersmeet.query.delta import Delta, Part
-from watersmeet.query.instruction import Distinct, Groups, Sliding, Windows
+from watersmeet.query.instruction import Distinct, Groups, Open, Sliding, Windows
 from watersmeet.query.relation import Relation
-from watersmeet.streams.clock import TOP
+from watersmeet.streams.clock import BOTTOM, TOP
 from watersmeet.streams.payload import Chunks
 
-_GIVEN, _SEEN = "given", "seen"
+_GIVEN, _SEEN, _CLOSING = "given", "seen", "closing"
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,60 @@ class GroupsBlock(Block):
             self._sliding = self._sliding.restored(tables)
             self._passing.restore(tables[_SEEN])
         self._answer, self._journal, self._current = None, None, False
+
+
+class OpenBlock(Block):
+    """Windows of event time as an answer. Those that are final are let go with the next rows, after all was told of them."""
+
+    def __init__(self, instruction: Open, below: Block, schema: pa.Schema) -> None:
+        super().__init__(instruction, (below,))
+        self._windows = Hopping(instruction.grouping, schema, instruction.by, changes=True)
+        self._watermark = BOTTOM
+        self._journal: Any = None
+
+    def give(self, turn: Turn) -> Delta:
+        delta = turn.of(self.inputs[0])
+        changes = None
+        if delta.count:
+            if self._journal is None:
+                self._journal = self._windows.mark()
+            self._windows.advance(self._watermark)
+            self._windows.push(turn.rows(self.inputs[0]))
+            found = self._windows.aggregation.changes()
+            gone, come = self._windows.with_end(found.gone), self._windows.with_end(found.come)
+            changes = Changes(gone, come, found.keys + 1, found.ended, found.begun)
+        if delta.watermark is not None:
+            self._watermark = delta.watermark
+        return Relation(
+            late=delta.late,
+            answer=self.answer,
+            in_sequence=self.answer,
+            changes=changes,
+            changed=changes is not None,
+            taken=delta.count,
+        )
+
+    def answer(self) -> pa.RecordBatch:
+        """All windows that are open, and those that this push has closed."""
+        return self._windows.with_end(self._windows.aggregation.answer())
+
+    def mark(self) -> Any:
+        self._journal = None
+        return self.rows, self._watermark
+
+    def back_to(self, mark: Any) -> None:
+        """As it was at the mark. May be repeated."""
+        self.rows, self._watermark = mark
+        if self._journal is not None:
+            self._windows.back_to(self._journal)
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        return {**self._windows.snapshot(), _CLOSING: pa.table({_CLOSING: pa.array([self._watermark])})}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        self._windows.restore(tables)
+        self._watermark = tables[_CLOSING].column(0)[0].as_py()
+        self._journal = None
 
 
 class MadeBlock(Block):

@@ -220,6 +220,27 @@ class Windows:
 
 
 @dataclass(frozen=True)
+class Open:
+    """Aggregates of groups in windows of event time, as an answer: also before they are final."""
+
+    input: Rows
+    grouping: Grouping
+    by: Hop
+    fields: Fields
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        return self.input.leaves
+
+    @property
+    def inputs(self) -> tuple[Instruction, ...]:
+        return (self.input,)
+
+    def __str__(self) -> str:
+        return f"aggregate {_grouped(self.grouping)} in open windows of {self.by.size} every {self.by.slide} by {self.by.time}"
+
+
+@dataclass(frozen=True)
 class Distinct:
     """Each row once, when it first comes, as a row of the leaf."""
 
@@ -286,7 +307,7 @@ class Top:
     Columns are of the leaf ``ANSWER``; ``order`` is by the columns of the result, and those of ``extra``, which are only sorted by.
     """
 
-    input: Groups | Keep
+    input: Groups | Open | Keep
     having: Expr | None
     names: tuple[str, ...]
     exprs: tuple[Expr, ...]
@@ -354,8 +375,8 @@ def _grouped(grouping: Grouping) -> str:
 
 ANSWER = "answer"
 Source = Scan | Join | Punctual | Windows | Distinct
-Stateful = Join | Clock | Groups | Windows | Distinct | Keep | Top | Release
-Instruction = Source | Clock | Filter | Project | Union | Groups | Keep | Top | Release
+Stateful = Join | Clock | Groups | Open | Windows | Distinct | Keep | Top | Release
+Instruction = Source | Clock | Filter | Project | Union | Groups | Open | Keep | Top | Release
 
 
 def streams_of(plan: Instruction) -> frozenset[str]:

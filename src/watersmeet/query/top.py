@@ -19,7 +19,7 @@ from watersmeet.aggregate.told import OPERATION, Changes, same_rows
 from watersmeet.query.block import Block, Turn
 from watersmeet.query.delta import Delta, Late, Told
 from watersmeet.query.group_blocks import GroupsBlock
-from watersmeet.query.instruction import ANSWER, Groups, Top, streams_of
+from watersmeet.query.instruction import ANSWER, Groups, Open, Top, streams_of
 from watersmeet.query.relation import Relation, differences
 from watersmeet.query.sorting import first_in_order
 from watersmeet.sql.evaluate import evaluate
@@ -42,11 +42,12 @@ class TopBlock(Block):
         self._select = BoundSelect(items, {ANSWER: schema})
         self._names = list(instruction.names)
         self.schema = pa.schema([self._select.schema.field(at) for at in range(len(self._names))])
-        plain = isinstance(instruction.input, Groups) and not self._distinct and self._limit is None
+        plain = isinstance(instruction.input, Groups | Open) and not self._distinct and self._limit is None
         self._by_group = self._emit != "complete" and plain
-        if self._by_group and isinstance(below, GroupsBlock):
-            below.telling = True
-            keys = set(instruction.input.grouping.keys) if isinstance(instruction.input, Groups) else set()
+        if self._by_group:
+            if isinstance(below, GroupsBlock):
+                below.telling = True
+            keys = _keys(instruction)
             self._of_keys = [
                 all(column.name in keys for column in columns_of(expr)) for expr in instruction.exprs
             ]
@@ -189,6 +190,17 @@ class TopBlock(Block):
 
 def _columns(answer: pa.RecordBatch) -> dict[tuple[str, str], pa.Array]:
     return {(ANSWER, name): answer.column(at) for at, name in enumerate(answer.schema.names)}
+
+
+def _keys(instruction: Top) -> set[str]:
+    """The columns of an answer by which its groups are known."""
+    match instruction.input:
+        case Groups(grouping=grouping):
+            return set(grouping.keys)
+        case Open(grouping=grouping, by=by):
+            return {by.start, by.end, *grouping.keys}
+        case _:
+            return set()
 
 
 def _extra_names(instruction: Top) -> list[str]:
