@@ -1,5 +1,6 @@
 """What is refused of aggregates, order and emit modes, by its text; a refused statement changes nothing."""
 
+import pyarrow as pa
 import pytest
 
 import watersmeet as wm
@@ -61,14 +62,18 @@ REFUSED = [
     ("SELECT k, SUM(x) AS k FROM t GROUP BY k", "a select list must give each column its own name; got 'k' twice; use AS", "SUM(x) AS k"),
     (
         "SELECT SUM(sym) FROM t",
-        "SUM(sym) must be of a type that it can go by: numbers to add up, else numbers, texts, moments or booleans; got string; CAST it",
+        "SUM(sym) must be of numbers; got string; CAST it",
         "SUM(sym)",
     ),
     (
         "SELECT MAX_BY(x, sym) FROM t",
-        "MAX_BY(x, sym) must be of a type that it can go by: numbers to add up, else numbers, texts, moments or booleans; got string; "
-        "CAST it",
+        "MAX_BY(x, sym) must be of a number or a time to go by; got string; CAST it",
         "MAX_BY(x, sym)",
+    ),
+    (
+        "SELECT window FROM t GROUP BY window(ts, '1 s')",
+        "a window must be taken by its ends; got window; write window.start, window.end",
+        "window",
     ),
     (
         "SELECT SUM(DISTINCT x) FROM t",
@@ -293,3 +298,23 @@ def test_an_answer_has_no_arrival_numbers() -> None:
     assert str(caught.value) == (
         "arrival numbers must be of rows of streams; got an answer, whose rows are made of many; select what you need of them"
     )
+
+
+def test_columns_that_cannot_be_compared_are_not_sorted_or_told_apart() -> None:
+    qp = wm.Processor(t=wm.Rows(5), schemas={"t": {"k": pa.int64(), "some": pa.list_(pa.int64())}})
+    kinds = "numbers, booleans, texts, binary, dates, times or timestamps"
+    for sql, said in {
+        "SELECT k FROM t ORDER BY some LIMIT 1": f"ORDER BY must be by {kinds}; got list<item: int64>; CAST it, or leave it out",
+        "SELECT DISTINCT some FROM t": f"groups must be by {kinds}; got list<item: int64>; CAST it",
+        "SELECT MAX(some) AS m FROM t": "MAX(some) must be of numbers, texts, booleans, dates or times; got list<item: int64>; CAST it",
+    }.items():
+        with pytest.raises(wm.ConditionError) as caught:
+            qp.create("q", sql)
+        assert str(caught.value).split("\n")[0] == said
+    with pytest.raises(wm.OptionError) as refused:
+        qp.create("q", "SELECT some FROM last_rows(t, 2)", emit="changelog")
+    assert str(refused.value) == (
+        f"emit='changelog' must be of columns that can be compared: {kinds}; got 'some', list<item: int64>; leave it out, or use "
+        "emit='complete'"
+    )
+    qp.create("q", "SELECT some FROM last_rows(t, 2)")

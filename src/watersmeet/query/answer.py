@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from watersmeet.aggregate.event_time import Hop
+from watersmeet.aggregate.values import KEYS, is_key
 from watersmeet.errors import OptionError
 from watersmeet.query.bind import Binding, Setting
 from watersmeet.query.grouped import (
-    END,
-    START,
     Grouped,
     distinct_branch,
     distinct_select,
@@ -26,6 +25,7 @@ from watersmeet.query.grouped import (
     punctual,
     windows_branch,
 )
+from watersmeet.query.groups import END, START
 from watersmeet.query.instruction import (
     ANSWER,
     Fields,
@@ -166,6 +166,11 @@ class _Answering:
                 "emit='update' must be of groups; got a query of rows; use emit='complete' or emit='changelog'"
             )
         self._check_order(emit, sorting)
+        wrong = [f"{name!r}, {scope.stored(expr)}" for name, expr in items if not is_key(scope.stored(expr))]
+        if emit == "changelog" and wrong:
+            raise OptionError(
+                f"emit='changelog' must be of columns that can be compared: {KEYS}; got {wrong[0]}; leave it out, or use emit='complete'"
+            )
         columns = [*items, *_named(extra)]
         if time is not None and sliding is not None:
             columns.append((_TIME, time))
@@ -192,6 +197,12 @@ class _Answering:
 
     def _order(self, sorting: Sorting, scope: Scope, items: Items) -> tuple[tuple[Order, ...], list[Expr]]:
         bound = [self._by(item.by, scope.binder, items) for item in sorting.items]
+        for item, expr in zip(sorting.items, bound, strict=True):
+            if not is_key(scope.stored(expr)):
+                raise self.source.error(
+                    item.by.span,
+                    f"ORDER BY must be by {KEYS}; got {scope.stored(expr)}; CAST it, or leave it out",
+                )
         return _columns(sorting, bound, items)
 
     def _by(self, node: Syntax, binder: Binder, items: Items) -> Expr:

@@ -11,8 +11,8 @@ from watersmeet.errors import ConditionError, OptionError
 from watersmeet.query.answer import Bound, bind_query, check_emit
 from watersmeet.query.bind import Setting
 from watersmeet.query.block import Block
-from watersmeet.query.graph import joins_of, stateful_of
-from watersmeet.query.instruction import Join, Stateful
+from watersmeet.query.graph import Starts, joins_of, remembering
+from watersmeet.query.instruction import Join
 from watersmeet.query.parse import parse_query
 from watersmeet.query.statement import Derived, Query, Select, StreamName
 from watersmeet.sql.syntax import Source
@@ -72,7 +72,7 @@ class Entry:
     name: str
     asked: Asked
     bound: Bound | None = None
-    starts: Mapping[Stateful, int] = field(default_factory=dict)  # after how many pushes each part has begun
+    starts: Starts = field(default_factory=dict)  # after how many pushes each part has begun
     root: Block | None = None
     waits: str | None = None  # for what, until it can be bound
     stopped: str | None = None  # why
@@ -91,7 +91,7 @@ def bound_entry(
     schemas: Mapping[str, pa.Schema],
     windows: Mapping[str, Window],
     now: int,
-    kept: Mapping[Stateful, int],
+    kept: Starts,
 ) -> Entry:
     """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused.
 
@@ -115,7 +115,7 @@ def bound_entry(
     for join in joins_of(bound.plan):
         if any(window.timed for window in join.windows):  # refuses windows that do not fit the time columns
             TimeAxis(join.leaves, join.windows, [schemas[stream] for stream in join.streams])
-    starts = {part: kept.get(part, now) for part in stateful_of(bound.plan)}
+    starts = {one: kept.get(one, now) for one in remembering(bound.plan)}
     if bound == entry.bound and starts == entry.starts:
         return entry
     return replace(entry, bound=bound, starts=starts, root=None, waits=None)
@@ -133,7 +133,7 @@ def _compared_columns(asked: Asked, bound: Bound, schemas: Mapping[str, pa.Schem
     """The columns without a type by which a join may compare rows, or that are remembered: what is stored would have to be coded anew when
     they get one."""
     joins = list(joins_of(bound.plan))
-    remembers = any(not isinstance(part, Join) for part in stateful_of(bound.plan))
+    remembers = any(not isinstance(part, Join) for part in remembering(bound.plan))
     if not joins and not remembers:
         return
     times = {

@@ -26,7 +26,6 @@ from watersmeet.query.instruction import (
     Punctual,
     Release,
     Scan,
-    Stateful,
     Top,
     Union,
     Windows,
@@ -35,7 +34,7 @@ from watersmeet.query.punctual import ClockBlock, PunctualBlock
 from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
 from watersmeet.query.top import TopBlock
 
-Starts = Mapping[Stateful, int]
+Starts = Mapping[Instruction, int]
 
 
 def joins_of(plan: Instruction) -> Iterator[Join]:
@@ -46,12 +45,12 @@ def joins_of(plan: Instruction) -> Iterator[Join]:
         yield from joins_of(below)
 
 
-def stateful_of(plan: Instruction) -> Iterator[Stateful]:
-    """The parts of a plan that remember something."""
-    if isinstance(plan, Stateful):
+def remembering(plan: Instruction) -> Iterator[Instruction]:
+    """The instructions of a plan that have state."""
+    if plan.remembers:
         yield plan
     for below in plan.inputs:
-        yield from stateful_of(below)
+        yield from remembering(below)
 
 
 def blocks_of(block: Block) -> Iterator[Block]:
@@ -115,7 +114,7 @@ class Graph:
 
     def _block(self, plan: Instruction, starts: Starts, made: dict[Key, Block]) -> Block:
         # By its text: numbers that are equal need not be the same (0.0 and -0.0), and a text knows its hash.
-        key = (repr(plan), *(starts[part] for part in stateful_of(plan)))
+        key = (repr(plan), *(starts[one] for one in remembering(plan)))
         if key not in made:
             inputs = [self._block(below, starts, made) for below in plan.inputs]
             block = self.blocks.get(key)

@@ -11,9 +11,10 @@ import pyarrow.types as pt
 
 from watersmeet.aggregate.aggregation import Aggregation
 from watersmeet.aggregate.event_time import FARTHEST, Hop, Hopping, Session, Sessions
+from watersmeet.aggregate.values import KEYS
 from watersmeet.codes.integer import NANOSECONDS
 from watersmeet.errors import ConditionError, SchemaError
-from watersmeet.query.groups import Asks, GroupBinder, bound_over_groups
+from watersmeet.query.groups import END, START, Asks, GroupBinder, bound_over_groups
 from watersmeet.query.instruction import Clock, Distinct, Fields, Punctual, Rows, Scan, Windows
 from watersmeet.query.scope import Branch, Scope, rows_of
 from watersmeet.query.statement import SESSION, WINDOW, Select, has_aggregate
@@ -22,8 +23,6 @@ from watersmeet.sql.names import resolve
 from watersmeet.sql.syntax import Source, Syntax
 from watersmeet.sql.tree import Column, Expr
 from watersmeet.streams.window import Window
-
-START, END = "start", "end"
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Grouped:
         kinds = ", ".join(str(self.schema.field(key).type) for key in self.asks.keys)
         return self.source.error(
             self.query.span,
-            f"groups must be by numbers, booleans, texts, binary, dates, times or timestamps; got {kinds}; CAST it",
+            f"groups must be by {KEYS}; got {kinds}; CAST it",
         )
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from watersmeet.aggregate.aggregation import Aggregation
-from watersmeet.aggregate.results import result_type
+from watersmeet.aggregate.results import NUMBERS, result_type
 from watersmeet.aggregate.spec import Aggregate, Grouping
+from watersmeet.codes.text import is_bytes
 from watersmeet.errors import ConditionError, SchemaError
 from watersmeet.query.statement import AGGREGATE, AggregateCall, has_aggregate
 from watersmeet.sql import types
@@ -22,6 +23,7 @@ from watersmeet.sql.names import resolve
 from watersmeet.sql.syntax import Syntax
 from watersmeet.sql.tree import Call, Column, Expr, Literal
 
+START, END = "start", "end"  # of a window of event time
 _FIRST = Literal(pa.int64(), 0)  # what rows go by that go by their arrival
 
 
@@ -112,6 +114,11 @@ class GroupBinder(Binder):
                 return self.bind(alias)
             finally:
                 self.aliases = inner
+        if (second.lower(), START) in self._given:
+            raise self.source.error(
+                node.span,
+                f"a window must be taken by its ends; got {second}; write {second}.start, {second}.end",
+            )
         self.rows.bind(node)  # a name that is not there is refused as such
         name = self.source.part(node.span)
         raise self.source.error(
@@ -148,13 +155,13 @@ class GroupBinder(Binder):
             schema = {name: self._kind(expr) for name, expr in pairs if name is not None and expr is not None}
             Aggregation(Grouping((), (made,)), pa.schema(schema))
         except SchemaError:
-            got = (
-                self._kind(by) if call.by and by is not None and made.function in ("first", "last") else kind
+            orders = call.by and by is not None and is_bytes(self._kind(by))
+            what = "numbers" if made.function in NUMBERS else "numbers, texts, booleans, dates or times"
+            what, got = (
+                ("a number or a time to go by", self._kind(by)) if orders and by is not None else (what, kind)
             )
             raise self.source.error(
-                node.span,
-                f"{self.source.part(node.span)} must be of a type that it can go by: numbers to add up, else numbers, texts, moments or "
-                f"booleans; got {got}; CAST it",
+                node.span, f"{self.source.part(node.span)} must be of {what}; got {got}; CAST it"
             ) from None
         return Column(types.logical(result), self._leaf, made.name)
 

@@ -3,11 +3,14 @@ instructions are equal plans.
 
 Columns are named by *leaf*: the stream they come from, or ``stream#2`` where a join reads a stream a second time. Names that a text gives
 its inputs are not in an instruction: ``FROM trades t`` and ``FROM trades x`` are the same.
+
+``remembers``: whether the block has state of its own between pushes. Such blocks are the same only if they have also begun alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -25,6 +28,7 @@ PRESENT = (
 class Scan:
     """All rows of a stream, as they come. Nothing is stored."""
 
+    remembers: ClassVar[bool] = False
     stream: str
 
     @property
@@ -43,6 +47,7 @@ class Scan:
 class Join:
     """A join of streams within windows."""
 
+    remembers: ClassVar[bool] = True
     streams: tuple[str, ...]
     leaves: tuple[str, ...]
     windows: tuple[Window, ...]
@@ -62,6 +67,7 @@ class Join:
 class Clock:
     """The watermark of some streams, by their time columns, and who is late by it."""
 
+    remembers: ClassVar[bool] = True
     streams: tuple[str, ...]
     windows: tuple[Window, ...]
 
@@ -81,6 +87,7 @@ class Clock:
 class Punctual:
     """The rows of a stream that are not late by a clock."""
 
+    remembers: ClassVar[bool] = False
     clock: Clock
     stream: str
 
@@ -100,6 +107,7 @@ class Punctual:
 class Filter:
     """The rows for which a predicate is true."""
 
+    remembers: ClassVar[bool] = False
     input: Source
     predicate: Expr
 
@@ -119,6 +127,7 @@ class Filter:
 class Project:
     """Named columns, computed from each row."""
 
+    remembers: ClassVar[bool] = False
     input: Source | Filter
     names: tuple[str, ...]
     exprs: tuple[Expr, ...]
@@ -133,13 +142,14 @@ class Project:
 
     def __str__(self) -> str:
         columns = (f"{expr} AS {name}" for name, expr in zip(self.names, self.exprs, strict=True))
-        return f"project {', '.join(columns)}".replace("\0", "")
+        return f"project {', '.join(columns) or 'nothing'}".replace("\0", "")
 
 
 @dataclass(frozen=True)
 class Union:
     """All rows of several plans."""
 
+    remembers: ClassVar[bool] = False
     inputs: tuple[Project, ...]
 
     @property
@@ -176,6 +186,7 @@ class Sliding:
 class Groups:
     """Aggregates of groups, over all rows so far, or those in a sliding window. What it gives is an answer, which changes."""
 
+    remembers: ClassVar[bool] = True
     input: Rows
     grouping: Grouping
     sliding: Sliding | None
@@ -197,6 +208,7 @@ class Groups:
 class Windows:
     """Aggregates of groups in windows of event time: each is given once it is final, as a row of the leaf."""
 
+    remembers: ClassVar[bool] = True
     input: Rows
     grouping: Grouping
     by: Hop | Session
@@ -223,6 +235,7 @@ class Windows:
 class Open:
     """Aggregates of groups in windows of event time, as an answer: also before they are final."""
 
+    remembers: ClassVar[bool] = True
     input: Rows
     grouping: Grouping
     by: Hop
@@ -244,6 +257,7 @@ class Open:
 class Distinct:
     """Each row once, when it first comes, as a row of the leaf."""
 
+    remembers: ClassVar[bool] = True
     input: Rows
     leaf: str
     fields: Fields
@@ -276,6 +290,7 @@ class Order:
 class Keep:
     """Rows themselves: all so far, or those in a sliding window; of all so far only the first ``limit`` in an order, if that is given."""
 
+    remembers: ClassVar[bool] = True
     input: Rows
     sliding: Sliding | None
     order: tuple[Order, ...]
@@ -307,6 +322,7 @@ class Top:
     Columns are of the leaf ``ANSWER``; ``order`` is by the columns of the result, and those of ``extra``, which are only sorted by.
     """
 
+    remembers: ClassVar[bool] = True
     input: Groups | Open | Keep
     having: Expr | None
     names: tuple[str, ...]
@@ -344,6 +360,7 @@ class Release:
     at the end of the streams.
     """
 
+    remembers: ClassVar[bool] = True
     input: Rows
     order: tuple[Order, ...]
     turn: str
@@ -375,7 +392,6 @@ def _grouped(grouping: Grouping) -> str:
 
 ANSWER = "answer"
 Source = Scan | Join | Punctual | Windows | Distinct
-Stateful = Join | Clock | Groups | Open | Windows | Distinct | Keep | Top | Release
 Instruction = Source | Clock | Filter | Project | Union | Groups | Open | Keep | Top | Release
 
 
