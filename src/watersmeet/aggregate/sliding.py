@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.aggregation import Aggregation
 from watersmeet.aggregate.aggregation import Mark as AggregationMark
+from watersmeet.aggregate.numbering import numbered
 from watersmeet.errors import OptionError, StateError
 from watersmeet.kernels.sort import is_sorted
 from watersmeet.streams.clock import BOTTOM, TimeAxis
@@ -105,6 +106,17 @@ class Sliding:
             self._chunks = chunks
 
         self.aggregation.atomically(slide)
+
+    def first_rows(self, answer: pa.RecordBatch) -> np.ndarray:
+        """Of each group of an answer, the arrival number of the first of its rows that are held. All rows are looked at."""
+        keys = list(self.aggregation.grouping.keys)
+        rows = [answer.select(keys), *(chunk.rows.select(keys) for chunk in self._chunks)]
+        groups = numbered(pa.concat_batches(rows), keys)[answer.num_rows :]
+        numbers = np.concatenate([np.empty(0, np.int64), *(chunk.numbers for chunk in self._chunks)])
+        last_first = np.argsort(-numbers)
+        found = np.empty(answer.num_rows, np.int64)
+        found[groups[last_first]] = numbers[last_first]
+        return found
 
     def mark(self) -> Mark:
         return self.aggregation.mark(), self._chunks

@@ -180,12 +180,18 @@ class _Programming:
         return found
 
     def _shares(self, op: Operator, at: int) -> list[Chunk]:
-        """Of a join, which share of each stream the slot at this place stores; of an order, how many rows it keeps."""
+        """Of a join, which share of each stream the slot at this place stores; of others, which further streams they read."""
         placement, inputs = self.assignment.placed[op], self.routes.inputs[op]
         if op.kind == "order_by":
-            return [Chunk("input", other=self.ids[inputs[0][0]], constant=_number(op.windows[0] or 0))]
-        if op.kind != "join":
-            return []
+            return [
+                Chunk("input", condition=lane, other=self.ids[key], constant=_number(op.windows[0] or 0))
+                for key, lane in inputs
+            ]
+        if op.kind != "join":  # the first one is in the instruction's head
+            return [
+                Chunk("input", condition=lane, other=self.ids[key], constant=_number(0))
+                for key, lane in inputs[1:]
+            ]
         cores = len(placement.slots)
         chunks = [Chunk("share", attribute=at, other=cores)]
         for k, (key, lane) in enumerate(inputs):

@@ -2,7 +2,8 @@
 
 A block gives the delta of a push, once; what it reads from it asks the *turn* for, which asks each block once, however many read it. A
 block's state is what it remembers between pushes: ``mark`` says how it stands, ``back_to`` takes back what came since. Joins
-keep theirs in the streams that they share, which are taken back as a whole.
+keep theirs in the streams that they share, which are taken back as a whole. Blocks with a state of their own can also write it down, as
+Arrow tables (``snapshot``), and take it up again (``restore``).
 """
 
 from __future__ import annotations
@@ -38,11 +39,21 @@ class Turn(Protocol):
     def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
         """A stream's rows, and the arrival number of the first; None: none have come."""
 
+    def places(self, stream: str) -> np.ndarray:
+        """The places of a stream's rows among all that arrive."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the streams end."""
+
     def joined(self, engine: JoinEngine) -> Outcome:
         """What a join has found."""
 
     def of(self, block: Block) -> Delta:
         """What a block gives, which is asked once."""
+
+    def rows(self, block: Block) -> pa.RecordBatch:
+        """The rows that a block gives, gathered once, in the order of the arrivals that have caused them."""
 
 
 class Block:
@@ -65,6 +76,13 @@ class Block:
         """As it was at the mark. May be repeated."""
         self.rows = mark
 
+    def snapshot(self) -> dict[str, pa.Table]:
+        """What the block remembers, as tables by name. A join's rows are the streams'."""
+        return {}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Go on from a snapshot of a block with the same instruction."""
+
 
 class ScanBlock(Block):
     """A stream's rows as they come."""
@@ -81,7 +99,8 @@ class ScanBlock(Block):
             batch, first = found
             matches = Matches([(np.arange(first, first + batch.num_rows),)], streams=1)
             chunks = Chunks([batch], [first])
-        return Delta((Part((self.stream,), (turn.schema(self.stream),), matches, [chunks]),))
+        part = Part((self.stream,), (turn.schema(self.stream),), matches, [chunks], streams=(self.stream,))
+        return Delta((part,))
 
 
 class JoinBlock(Block):
@@ -110,7 +129,8 @@ class JoinBlock(Block):
         outcome = turn.joined(self.engine)
         schemas = tuple(turn.schema(stream) for stream in self.streams)
         late = {self.leaves[k]: batch for k, batch in outcome.late.items()}
-        return Delta((Part(self.leaves, schemas, outcome.matches, outcome.chunks),), late)
+        part = Part(self.leaves, schemas, outcome.matches, outcome.chunks, streams=self.streams)
+        return Delta((part,), late)
 
 
 class FilterBlock(Block):
@@ -146,8 +166,14 @@ class UnionBlock(Block):
     def give(self, turn: Turn) -> Delta:
         late: dict[str, pa.RecordBatch] = {}
         parts: list[Part] = []
+        marks: list[int | None] = []
         for delta in map(turn.of, self.inputs):
             parts += delta.parts
+            marks.append(delta.watermark)
             for stream, batch in delta.late.items():
-                late[stream] = batch if stream not in late else pa.concat_batches([late[stream], batch])
-        return Delta(tuple(parts), late)
+                if stream not in late:
+                    late[stream] = batch
+                elif late[stream] is not batch:  # the same, where a stream is there twice behind one clock
+                    late[stream] = pa.concat_batches([late[stream], batch])
+        known = [mark for mark in marks if mark is not None]
+        return Delta(tuple(parts), late, min(known) if len(known) == len(marks) else None)

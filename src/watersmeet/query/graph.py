@@ -1,22 +1,40 @@
 """The blocks of all queries: made from instructions, each once. Equal instructions are one block, whoever has asked for it.
 
-A join remembers rows, so joins are the same only if they have also begun at the same moment: ``starts`` says when, for each join of a plan.
+A join remembers rows, so joins are the same only if they have also begun at the same moment; so are aggregates, and whatever else has a
+state. ``starts`` says when, for each of these in a plan.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.join.engine import JoinEngine
-from watersmeet.join.outcome import Outcome
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
-from watersmeet.query.delta import Delta
-from watersmeet.query.feed import Batches, Feed
-from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
+from watersmeet.query.feed import Feed
+from watersmeet.query.group_blocks import DistinctBlock, GroupsBlock, OpenBlock, WindowsBlock
+from watersmeet.query.instruction import (
+    Clock,
+    Distinct,
+    Filter,
+    Groups,
+    Instruction,
+    Join,
+    Keep,
+    Open,
+    Project,
+    Punctual,
+    Release,
+    Scan,
+    Top,
+    Union,
+    Windows,
+)
+from watersmeet.query.punctual import ClockBlock, PunctualBlock
+from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
+from watersmeet.query.top import TopBlock
 
-Starts = Mapping[Join, int]
+Starts = Mapping[Instruction, int]
 
 
 def joins_of(plan: Instruction) -> Iterator[Join]:
@@ -25,6 +43,14 @@ def joins_of(plan: Instruction) -> Iterator[Join]:
         yield plan
     for below in plan.inputs:
         yield from joins_of(below)
+
+
+def remembering(plan: Instruction) -> Iterator[Instruction]:
+    """The instructions of a plan that have state."""
+    if plan.remembers:
+        yield plan
+    for below in plan.inputs:
+        yield from remembering(below)
 
 
 def blocks_of(block: Block) -> Iterator[Block]:
@@ -88,7 +114,7 @@ class Graph:
 
     def _block(self, plan: Instruction, starts: Starts, made: dict[Key, Block]) -> Block:
         # By its text: numbers that are equal need not be the same (0.0 and -0.0), and a text knows its hash.
-        key = (repr(plan), *(starts[join] for join in joins_of(plan)))
+        key = (repr(plan), *(starts[one] for one in remembering(plan)))
         if key not in made:
             inputs = [self._block(below, starts, made) for below in plan.inputs]
             block = self.blocks.get(key)
@@ -115,6 +141,24 @@ class Graph:
                 return ProjectBlock(plan, inputs[0], _by_leaf(plan, schemas))
             case Union():
                 return UnionBlock(plan, inputs)
+            case Clock():
+                return ClockBlock(plan, [schemas[stream] for stream in plan.streams])
+            case Punctual():
+                return PunctualBlock(plan, inputs[0])
+            case Groups():
+                return GroupsBlock(plan, inputs[0], _rows_schema(inputs[0]), _slides_over(plan, schemas))
+            case Open():
+                return OpenBlock(plan, inputs[0], _rows_schema(inputs[0]))
+            case Windows():
+                return WindowsBlock(plan, inputs[0], _rows_schema(inputs[0]))
+            case Distinct():
+                return DistinctBlock(plan, inputs[0], _rows_schema(inputs[0]))
+            case Keep():
+                return KeepBlock(plan, inputs[0], _rows_schema(inputs[0]), _slides_over(plan, schemas))
+            case Top():
+                return TopBlock(plan, inputs[0])
+            case Release():
+                return ReleaseBlock(plan, inputs[0], _rows_schema(inputs[0]))
 
     def mark(self) -> Any:
         """How all blocks stand."""
@@ -131,34 +175,22 @@ def _by_leaf(plan: Instruction, schemas: Mapping[str, pa.Schema]) -> dict[str, p
     """The schema of each leaf of a plan without UNION."""
     if isinstance(plan, Join):
         return {leaf: schemas[stream] for leaf, stream in zip(plan.leaves, plan.streams, strict=True)}
-    if isinstance(plan, Scan):
+    if isinstance(plan, Scan | Punctual):
         return {plan.stream: schemas[plan.stream]}
+    if isinstance(plan, Windows | Distinct):
+        return {plan.leaf: pa.schema(list(plan.fields))}
     return _by_leaf(plan.inputs[0], schemas)
 
 
-@dataclass(frozen=True)
-class GraphTurn:
-    """One push, or the end, on its way through the blocks."""
+def _rows_schema(block: Block) -> pa.Schema:
+    """Of the rows that a block computes."""
+    if isinstance(block, UnionBlock):
+        return _rows_schema(block.inputs[0])
+    assert isinstance(block, ProjectBlock)
+    return block.select.schema
 
-    schemas: Mapping[str, pa.Schema]
-    batches: Batches
-    firsts: Mapping[str, int]  # arrival number of each batch's first row
-    outcomes: Mapping[JoinEngine, Outcome]
-    _given: dict[Block, Delta] = field(default_factory=dict)
 
-    def schema(self, stream: str) -> pa.Schema:
-        return self.schemas[stream]
-
-    def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
-        batch = self.batches.get(stream)
-        return None if batch is None else (batch, self.firsts[stream])
-
-    def joined(self, engine: JoinEngine) -> Outcome:
-        return self.outcomes[engine]
-
-    def of(self, block: Block) -> Delta:
-        if block not in self._given:
-            delta = block.give(self)
-            block.rows += delta.count
-            self._given[block] = delta
-        return self._given[block]
+def _slides_over(plan: Groups | Keep, schemas: Mapping[str, pa.Schema]) -> pa.Schema | None:
+    """The schema of the stream that a sliding window is of; None: it is of the rows themselves, or there is none."""
+    sliding = plan.sliding
+    return None if sliding is None or sliding.stream is None else schemas[sliding.stream]

@@ -12,9 +12,11 @@ import struct
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.errors import FabricError
 from watersmeet.fabric.operator import (
     CONDITIONS,
     Attribute,
@@ -28,8 +30,23 @@ from watersmeet.fabric.operator import (
     Term,
     Token,
 )
-from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
+from watersmeet.query.instruction import (
+    ANSWER,
+    Filter,
+    Groups,
+    Instruction,
+    Join,
+    Keep,
+    Order,
+    Project,
+    Release,
+    Scan,
+    Top,
+    Union,
+)
+from watersmeet.sql import types
 from watersmeet.sql.tree import Call, Column, Expr, Literal, streams_of, substituted
+from watersmeet.streams.window import Window
 
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 _SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -37,13 +54,13 @@ CODE_BITS = 64  # of what has no fixed width: a text's code
 Holds = Mapping[str, int]
 
 
-def need_of(query: str, plan: Instruction, starts: Mapping[Join, int], holds: Holds) -> Need:
+def need_of(query: str, plan: Instruction, starts: Mapping[Any, int], holds: Holds) -> Need:
     """What a query needs. ``holds``: rows that windows without a number of their own have at most, by stream."""
     return Need(query, tuple(_Reading(starts, holds).flows(plan)))
 
 
 class _Reading:
-    def __init__(self, starts: Mapping[Join, int], holds: Holds) -> None:
+    def __init__(self, starts: Mapping[Any, int], holds: Holds) -> None:
         self.starts, self.holds = starts, holds
 
     def flows(self, plan: Instruction) -> list[Flow]:
@@ -62,6 +79,76 @@ class _Reading:
                 return [Operator("projection", (flow,), outputs=outputs) for flow in self.flows(plan.input)]
             case Union():
                 return [flow for one in plan.inputs for flow in self.flows(one)]
+            case Groups():
+                return [self._groups(plan)]
+            case Top() if not plan.distinct:
+                return [self._top(plan)]
+            case Release() if plan.turn == "end":
+                return [self._ordered(*self._columns(plan.input), plan.order, plan.limit, plan)]
+            case _:
+                raise _refused(plan)
+
+    def _columns(self, rows: Project | Union) -> tuple[tuple[Flow, ...], Mapping[str, Expr]]:
+        """Where rows come from, and what their columns are there: who reads them computes them."""
+        if isinstance(rows, Project):
+            return tuple(self.flows(rows.input)), dict(zip(rows.names, rows.exprs, strict=True))
+        first = rows.inputs[0]
+        named = {
+            name: Column(expr.type, "", name) for name, expr in zip(first.names, first.exprs, strict=True)
+        }
+        return tuple(self.flows(rows)), named
+
+    def _rows_of(self, window: Window, stream: str | None) -> int | None:
+        return self.holds.get(stream or "") if window.rows is None else window.rows
+
+    def _groups(self, plan: Groups) -> Operator:
+        inputs, columns = self._columns(plan.input)
+        outputs = [Output(name, code_of(columns[name]), "key") for name in plan.grouping.keys]
+        for one in plan.grouping.aggregates:
+            read = [columns[name] for name in (one.column, one.by) if name is not None]
+            outputs.append(
+                Output(one.name, tuple(token for expr in read for token in code_of(expr)), one.function)
+            )
+        windows = () if plan.sliding is None else (self._rows_of(plan.sliding.window, plan.sliding.stream),)
+        start = self.starts.get(plan, 0)
+        return Operator("aggregation", inputs, outputs=tuple(outputs), windows=windows, start=start)
+
+    def _top(self, plan: Top) -> Flow:
+        """An answer: of groups or of rows, which of it, in which order, and what of it."""
+        below = plan.input
+        if isinstance(below, Groups):
+            inputs: tuple[Flow, ...] = (self._groups(below),)
+            columns: Mapping[str, Expr] = {
+                name: Column(types.logical(kind), "", name) for name, kind in below.fields
+            }
+        elif isinstance(below, Keep) and below.sliding is None:
+            inputs, columns = self._columns(below.input)
+        else:
+            raise _refused(below)
+        answer = {(ANSWER, name): expr for name, expr in columns.items()}
+        if plan.having is not None:
+            inputs = tuple(_selected(flow, _parts(substituted(plan.having, answer))) for flow in inputs)
+        shown = {name: substituted(expr, answer) for name, expr in zip(plan.names, plan.exprs, strict=True)}
+        extra = {f"\0by{number}": substituted(expr, answer) for number, expr in enumerate(plan.extra)}
+        if plan.order or plan.limit is not None:
+            inputs = (self._ordered(inputs, {**shown, **extra}, plan.order, plan.limit, plan),)
+        elif isinstance(below, Keep) or len(inputs) > 1:
+            raise _refused(below)
+        return Operator(
+            "projection", inputs, outputs=tuple(Output(name, code_of(expr)) for name, expr in shown.items())
+        )
+
+    def _ordered(
+        self,
+        inputs: tuple[Flow, ...],
+        columns: Mapping[str, Expr],
+        order: tuple[Order, ...],
+        limit: int | None,
+        plan: Instruction,
+    ) -> Operator:
+        outputs = tuple(Output(one.column, code_of(columns[one.column]), _direction(one)) for one in order)
+        start = self.starts.get(plan, 0)
+        return Operator("order_by", inputs, outputs=outputs, windows=(limit,), start=start)
 
     def _join(self, join: Join) -> Operator:
         own: dict[str, list[Expr]] = {leaf: [] for leaf in join.leaves}
@@ -83,6 +170,21 @@ class _Reading:
         return Operator(
             "join", inputs, tuple(terms), code, (), windows, join.leaves, join.how, self.starts.get(join, 0)
         )
+
+
+def _refused(plan: Instruction) -> FabricError:
+    return FabricError(
+        "a query on a fabric must be made of selections, projections, joins, aggregates of all rows, and orders of an answer; got "
+        f"{plan}; run it in a processor without a fabric"
+    )
+
+
+def _direction(order: Order) -> str:
+    """Without more: NULLs first where values ascend, last where they descend, as in Spark."""
+    text = "descending" if order.descending else "ascending"
+    if order.nulls_first == order.descending:
+        text += "_nulls_first" if order.nulls_first else "_nulls_last"
+    return text
 
 
 def _parts(expr: Expr) -> list[Expr]:

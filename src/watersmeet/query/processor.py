@@ -48,12 +48,15 @@ class Query:
         entry = self._entry()
         return entry.waits or entry.stopped
 
-    def alter(self, sql: str, *, windows: Mapping[str, Window] | None = None) -> None:
-        """Another text, from the next push on. Joins that stay as they are keep their rows; others begin anew, as does a stopped query.
+    def alter(
+        self, sql: str, *, windows: Mapping[str, Window] | None = None, emit: str | None = None
+    ) -> None:
+        """Another text, from the next push on. Joins and aggregates that stay as they are keep what they have; others begin anew, as does a
+        stopped query.
 
-        ``windows``: as for ``create``. Default None: those that the query has.
+        ``windows``, ``emit``: as for ``create``. Default None: those that the query was given.
         """
-        self._processor._change_one(self._number, Command("alter", self.name, sql), windows)
+        self._processor._change_one(self._number, Command("alter", self.name, sql, emit), windows)
 
     def drop(self) -> None:
         """End the query; what only it has stored is let go of."""
@@ -121,17 +124,26 @@ class Processor:
     # ---- statements ---------------------------------------------------------------------------------------------
 
     def create(
-        self, name: str, sql: str, *, windows: Mapping[str, Window] | None = None, start: str = "now"
+        self,
+        name: str,
+        sql: str,
+        *,
+        windows: Mapping[str, Window] | None = None,
+        start: str = "now",
+        emit: str | None = None,
     ) -> Query:
         """A new query, from the next push on.
 
         ``windows``: ``{"t": Rows(10)}``, by name in FROM, in place of the streams' own. ``start``: "now", it sees rows from then on.
+        ``emit``: what a push gives: "append", rows that are final, each once; "update", the groups that differ; "complete", the whole
+        answer; "changelog", rows that go and come. Default: "append" where rows are final, "complete" with ORDER BY, LIMIT or without
+        GROUP BY, else "update".
         """
         if start != "now":
             raise OptionError(
                 f"start= must be 'now'; got {start!r}; a start from stored rows is not supported"
             )
-        command = Command("create", name, sql)
+        command = Command("create", name, sql, emit)
         return self._in_turn(
             "create()",
             self._running.execute,

@@ -16,14 +16,15 @@ from watersmeet.errors import OptionError, StateError, WatersmeetError, listed
 from watersmeet.fabric.assignment import Assignment
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
-from watersmeet.query.bind import Bound
+from watersmeet.query.answer import Bound
 from watersmeet.query.block import JoinBlock
 from watersmeet.query.catalog import Entry, bound_entry, read_query
-from watersmeet.query.delta import Answer, Late, side_by_side
+from watersmeet.query.delta import Late, result_of
 from watersmeet.query.feed import Batches, Feed, Known
-from watersmeet.query.graph import Change, Graph, GraphTurn, blocks_of
+from watersmeet.query.graph import Change, Graph, blocks_of
 from watersmeet.query.placed import Placing
 from watersmeet.query.statement import Command
+from watersmeet.query.turn import GraphTurn
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window
 
@@ -86,7 +87,8 @@ class Running:
             number = created if old is None else old.number
             created += old is None
             own = old.asked.windows if windows is None and old is not None else windows
-            entry = Entry(number, name, read_query(command.sql, own, self.feed.names))
+            emit = old.asked.emit if command.emit is None and old is not None else command.emit
+            entry = Entry(number, name, read_query(command.sql, own, self.feed.names, emit))
             entries[name] = self._bound(entry, {} if old is None else old.starts)
         undo = self._undoable()
         self._change(entries, undo)
@@ -143,7 +145,8 @@ class Running:
         sequence = self._sequence(order, arrows)
         firsts = {name: feed.arrived(name) for name in arrows}
         outcomes = self._joined(arrows, sequence, turns, stopped)
-        results = self._results(GraphTurn(feed.known.schemas, arrows, firsts, outcomes), stopped)
+        turn = GraphTurn(feed.known.schemas, arrows, firsts, outcomes, feed.names, sequence)
+        results = self._results(turn, stopped)
         return self._counted(results, stopped, self._pushes + 1)
 
     def _learn(self, arrows: Batches, stopped: dict[str, str], undo: Undo) -> None:
@@ -216,9 +219,8 @@ class Running:
                 continue
             try:
                 delta = turn.of(entry.root)
-                matches, chunks = side_by_side(delta)
                 late = self._late(delta.late, entry.bound)
-                results[name] = Result(Answer(delta, entry.bound.names), matches, chunks, late)
+                results[name] = Result(*result_of(delta, entry.bound.names), late)
             except MemoryError:
                 raise
             except Exception as error:
@@ -228,7 +230,10 @@ class Running:
     def _late(self, late: Late, bound: Bound) -> Late:
         """Late rows by stream; of a stream that is read again, by its name in the text."""
         names = dict(zip(bound.plan.leaves, bound.names, strict=True))
-        return {leaf if leaf in self.feed.windows else names[leaf]: batch for leaf, batch in late.items()}
+        return {
+            leaf if leaf in self.feed.windows else names.get(leaf, leaf): batch
+            for leaf, batch in late.items()
+        }
 
     def _counted(self, results: dict[str, Result], stopped: dict[str, str], pushes: int) -> Results:
         """A push counts from the moment on that what remains to be done is noted: that is done before the next call."""
@@ -252,7 +257,8 @@ class Running:
         self._undoable()
         stopped: dict[str, str] = {}
         outcomes = {engine: engine.finish() for engine in shared.readers}
-        results = self._results(GraphTurn(self.feed.known.schemas, {}, {}, outcomes), stopped)
+        turn = GraphTurn(self.feed.known.schemas, {}, {}, outcomes, ending=True)
+        results = self._results(turn, stopped)
         return self._counted(results, stopped, self._pushes)
 
     # ---- all or nothing -----------------------------------------------------------------------------------------

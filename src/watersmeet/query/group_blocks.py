@@ -1,0 +1,338 @@
+"""Blocks of groups: aggregates over all rows so far or in a sliding window, windows of event time, rows that are met for the first time.
+
+Their state is written down for going back only when rows come: a push that brings a block none costs it nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.aggregate.aggregation import Aggregation
+from watersmeet.aggregate.event_time import Hop, Hopping, Sessions
+from watersmeet.aggregate.sliding import Expiry
+from watersmeet.aggregate.sliding import Sliding as SlidingRows
+from watersmeet.aggregate.spec import Grouping
+from watersmeet.aggregate.told import Changes
+from watersmeet.join.matches import Matches
+from watersmeet.query.block import Block, Turn
+from watersmeet.query.delta import Delta, Part
+from watersmeet.query.instruction import Distinct, Groups, Open, Sliding, Windows
+from watersmeet.query.relation import Relation
+from watersmeet.streams.clock import BOTTOM, TOP
+from watersmeet.streams.payload import Chunks
+
+_GIVEN, _SEEN, _CLOSING = "given", "seen", "closing"
+
+
+@dataclass(frozen=True)
+class Come:
+    """Rows that come into a sliding window: their keys, and the bound below which keys are over."""
+
+    keys: np.ndarray
+    bound: int
+
+
+class Passing:
+    """Which rows of a push are how far from leaving a sliding window."""
+
+    def __init__(self, sliding: Sliding, schema: pa.Schema) -> None:
+        self._stream, self._expiry = sliding.stream, Expiry(sliding.window, schema)
+
+    def come(self, turn: Turn, block: Block, rows: pa.RecordBatch | None) -> Come | None:
+        """Of the rows that ``block`` gives; None: nothing comes and goes."""
+        expiry = self._expiry
+        if self._stream is None:
+            if rows is None:
+                return None
+            keys = expiry.keys(rows)
+            return Come(keys, expiry.come(keys))
+        found = turn.arrived(self._stream)
+        if found is None:
+            return None
+        batch, first = found
+        keys = expiry.keys(batch)
+        bound = expiry.come(keys)
+        (part,) = turn.of(block).parts
+        return Come(keys[part.matches.columns()[0] - first], bound)
+
+    def mark(self) -> Any:
+        return self._expiry.mark()
+
+    def back_to(self, mark: Any) -> None:
+        self._expiry.back_to(mark)
+
+    def snapshot(self) -> pa.Table:
+        seen, clock = self._expiry.mark()
+        return pa.table({"seen": [seen], "clock": [clock]})
+
+    def restore(self, table: pa.Table) -> None:
+        (row,) = table.to_pylist()
+        self._expiry.back_to((row["seen"], row["clock"]))
+
+
+class GroupsBlock(Block):
+    """An answer of groups. ``telling``: somebody wants to know what changes."""
+
+    def __init__(self, instruction: Groups, below: Block, schema: pa.Schema, of: pa.Schema | None) -> None:
+        """``schema``: of the rows; ``of``: of the stream that a sliding window is of, or None."""
+        super().__init__(instruction, (below,))
+        sliding = instruction.sliding
+        self._state = Aggregation(instruction.grouping, schema, retracts=sliding is not None, changes=True)
+        self._sliding = None if sliding is None else SlidingRows(self._state)
+        self._passing = None if sliding is None else Passing(sliding, schema if of is None else of)
+        self.telling = False
+        self._current = False  # whether what was told is what was so after the last push
+        self._journal: Any = None
+        self._answer: pa.RecordBatch | None = None  # until rows come
+
+    def give(self, turn: Turn) -> Delta:
+        below = self.inputs[0]
+        delta = turn.of(below)
+        rows = turn.rows(below) if delta.count else None
+        changed = self._take(turn, rows)
+        changes = None
+        if self.telling and (changed or not self._current):
+            self._write_down()
+            changes = self._aggregation.changes(skipped=not self._current)
+            self._current = True
+        elif changed:
+            self._aggregation.skip_changes()
+            self._current = False
+        return Relation(
+            late=delta.late,
+            answer=self.answer,
+            in_sequence=self.in_sequence,
+            changes=changes,
+            changed=changed,
+            taken=delta.count,
+        )
+
+    @property
+    def _aggregation(self) -> Aggregation:
+        return self._state if self._sliding is None else self._sliding.aggregation
+
+    def _take(self, turn: Turn, rows: pa.RecordBatch | None) -> bool:
+        """Let rows come and go. Returns whether any did."""
+        if self._passing is None or self._sliding is None:
+            if rows is None:
+                return False
+            self._write_down()
+            self._state.add(rows)
+        else:
+            come = self._passing.come(turn, self.inputs[0], rows)
+            if come is None:
+                return False
+            self._write_down()
+            batch = turn.rows(self.inputs[0]) if rows is None else rows
+            self._sliding.push(batch, come.keys, come.bound)
+        self._answer = None
+        return True
+
+    def answer(self) -> pa.RecordBatch:
+        """All groups, in the order of their first rows."""
+        if self._answer is None:
+            self._answer = self._aggregation.answer()
+        return self._answer
+
+    def in_sequence(self) -> pa.RecordBatch:
+        """The same, by the first of the rows that are there. In a sliding window that is looked up: a group may go, and come again."""
+        answer = self.answer()
+        if self._sliding is None or not self._aggregation.grouping.keys:
+            return answer
+        return answer.take(pa.array(np.argsort(self._sliding.first_rows(answer))))
+
+    def _write_down(self) -> None:
+        if self._journal is None:
+            self._journal = (self._sliding or self._state).mark()
+
+    def mark(self) -> Any:
+        self._journal = None
+        passing = None if self._passing is None else self._passing.mark()
+        return self.rows, passing, self._answer, self._current
+
+    def back_to(self, mark: Any) -> None:
+        """As it was at the mark. May be repeated."""
+        self.rows, passing, self._answer, self._current = mark
+        if self._passing is not None:
+            self._passing.back_to(passing)
+        if self._journal is not None:
+            (self._sliding or self._state).back_to(self._journal)
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        if self._sliding is None or self._passing is None:
+            return self._state.snapshot()
+        return {**self._sliding.snapshot(), _SEEN: self._passing.snapshot()}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        if self._sliding is None or self._passing is None:
+            self._state = self._state.restored(tables)
+        else:
+            self._sliding = self._sliding.restored(tables)
+            self._passing.restore(tables[_SEEN])
+        self._answer, self._journal, self._current = None, None, False
+
+
+class OpenBlock(Block):
+    """Windows of event time as an answer. Those that are final are let go with the next rows, after all was told of them."""
+
+    def __init__(self, instruction: Open, below: Block, schema: pa.Schema) -> None:
+        super().__init__(instruction, (below,))
+        self._windows = Hopping(instruction.grouping, schema, instruction.by, changes=True)
+        self._watermark = BOTTOM
+        self._journal: Any = None
+
+    def give(self, turn: Turn) -> Delta:
+        delta = turn.of(self.inputs[0])
+        changes = None
+        if delta.count:
+            if self._journal is None:
+                self._journal = self._windows.mark()
+            self._windows.advance(self._watermark)
+            self._windows.push(turn.rows(self.inputs[0]))
+            found = self._windows.aggregation.changes()
+            gone, come = self._windows.with_end(found.gone), self._windows.with_end(found.come)
+            changes = Changes(gone, come, found.keys + 1, found.ended, found.begun)
+        if delta.watermark is not None:
+            self._watermark = delta.watermark
+        return Relation(
+            late=delta.late,
+            answer=self.answer,
+            in_sequence=self.answer,
+            changes=changes,
+            changed=changes is not None,
+            taken=delta.count,
+        )
+
+    def answer(self) -> pa.RecordBatch:
+        """All windows that are open, and those that this push has closed."""
+        return self._windows.with_end(self._windows.aggregation.answer())
+
+    def mark(self) -> Any:
+        self._journal = None
+        return self.rows, self._watermark
+
+    def back_to(self, mark: Any) -> None:
+        """As it was at the mark. May be repeated."""
+        self.rows, self._watermark = mark
+        if self._journal is not None:
+            self._windows.back_to(self._journal)
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        return {**self._windows.snapshot(), _CLOSING: pa.table({_CLOSING: pa.array([self._watermark])})}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        self._windows.restore(tables)
+        self._watermark = tables[_CLOSING].column(0)[0].as_py()
+        self._journal = None
+
+
+class MadeBlock(Block):
+    """A source of rows that are made here, numbered as they are given."""
+
+    leaf: str
+
+    def __init__(self, instruction: Windows | Distinct, below: Block) -> None:
+        super().__init__(instruction, (below,))
+        self.leaf = instruction.leaf
+        self.schema = pa.schema(list(instruction.fields))
+        self._given = 0
+
+    def _delta(self, rows: pa.RecordBatch | None, below: Delta) -> Delta:
+        matches, chunks = Matches(streams=1), Chunks([], [])
+        if rows is not None and rows.num_rows:
+            first, self._given = self._given, self._given + rows.num_rows
+            matches = Matches([(np.arange(first, self._given),)], streams=1)
+            chunks = Chunks([rows], [first])
+        return Delta((Part((self.leaf,), (self.schema,), matches, [chunks]),), below.late)
+
+    def _saved(self) -> pa.Table:
+        return pa.table({_GIVEN: [self._given]})
+
+    def _load(self, tables: Mapping[str, pa.Table]) -> None:
+        self._given = tables[_GIVEN].column(0)[0].as_py()
+
+
+class WindowsBlock(MadeBlock):
+    """Windows of event time, each given once the watermark has passed its end; at the end of the streams all."""
+
+    def __init__(self, instruction: Windows, below: Block, schema: pa.Schema) -> None:
+        super().__init__(instruction, below)
+        by, grouping = instruction.by, instruction.grouping
+        self._windows: Hopping | Sessions
+        if isinstance(by, Hop):
+            self._windows = Hopping(grouping, schema, by)
+        else:
+            self._windows = Sessions(grouping, schema, by)
+        self._journal: Any = None
+
+    def give(self, turn: Turn) -> Delta:
+        delta = turn.of(self.inputs[0])
+        if not delta.count and not turn.ending and all(turn.arrived(s) is None for s in self._streams):
+            return self._delta(None, delta)
+        if self._journal is None:
+            self._journal = self._windows.mark()
+        if delta.count:
+            self._windows.push(turn.rows(self.inputs[0]))
+        assert delta.watermark is not None
+        return self._delta(self._windows.advance(TOP - 1 if turn.ending else delta.watermark), delta)
+
+    @property
+    def _streams(self) -> tuple[str, ...]:
+        return self.inputs[0].instruction.leaves
+
+    def mark(self) -> Any:
+        self._journal = None
+        return self.rows, self._given
+
+    def back_to(self, mark: Any) -> None:
+        """As it was at the mark. May be repeated."""
+        self.rows, self._given = mark
+        if self._journal is not None:
+            self._windows.back_to(self._journal)
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        return {**self._windows.snapshot(), _GIVEN: self._saved()}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        self._windows.restore(tables)
+        self._load(tables)
+        self._journal = None
+
+
+class DistinctBlock(MadeBlock):
+    """Rows that are met for the first time."""
+
+    def __init__(self, instruction: Distinct, below: Block, schema: pa.Schema) -> None:
+        super().__init__(instruction, below)
+        self._met = Aggregation(Grouping(tuple(schema.names), ()), schema, retracts=False, changes=True)
+        self._journal: Any = None
+
+    def give(self, turn: Turn) -> Delta:
+        delta = turn.of(self.inputs[0])
+        if not delta.count:
+            return self._delta(None, delta)
+        if self._journal is None:
+            self._journal = self._met.mark()
+        self._met.add(turn.rows(self.inputs[0]))
+        return self._delta(self._met.changes().come, delta)
+
+    def mark(self) -> Any:
+        self._journal = None
+        return self.rows, self._given
+
+    def back_to(self, mark: Any) -> None:
+        """As it was at the mark. May be repeated."""
+        self.rows, self._given = mark
+        if self._journal is not None:
+            self._met.back_to(self._journal)
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        return {**self._met.snapshot(), _GIVEN: self._saved()}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        self._met = self._met.restored(tables)
+        self._load(tables)
+        self._journal = None
