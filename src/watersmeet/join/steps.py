@@ -89,6 +89,32 @@ class Walk:
         else:
             self._go_on(0, self._found_in_stash(self.stash, first, way), way)
 
+    # ---- a step at a time, for a few rows ------------------------------------------------------------------------
+
+    def probe(self, step: Step, partials: Partials, sees: Sees) -> Probe:
+        """What partial results look for in a step."""
+        checks = comparison_checks(step.checks, partials.codes, self.columns[step.stream])
+        bounds = step.bounds(partials.codes, partials.rows.size)
+        return Probe(0, bounds, checks, self._validity(step, partials, sees), step.by)
+
+    def passing(self, place: int, partials: Partials) -> Partials:
+        """Of combinations with a row that the step has found: those that satisfy what is complete now."""
+        step = self.steps[place]
+        return self._satisfying(step.residuals, self._seen_in_time(self._untimed(place), partials), partials)
+
+    def go_on(
+        self, place: int, partials: Partials, sees: Sees, segments: Segments, buffer: PairBuffer, out: Matches
+    ) -> None:
+        """All results of partial results, from a step on."""
+        self._walk(place, partials, _Way(sees, segments, buffer, out))
+
+    def give(self, found: Partials, out: Matches) -> None:
+        """After the last step: these are results."""
+        if self.count_only:
+            out.counts.append(found.rows.size)
+        else:
+            out.pairs.append(tuple(found.numbers[k] for k in range(len(self.streams))))
+
     # ---- a step at a time, where streams are kept apart ----------------------------------------------------------
 
     def first(self, block: Block, share: slice = slice(None)) -> Partials:
@@ -136,16 +162,10 @@ class Walk:
         """Partial results, as they are found, through the steps from ``place`` on; after the last step they are results."""
         if place == len(self.steps):
             for results in found:
-                self._give(results, way)
+                self.give(results, way.out)
             return
         for lot in lots(found, TOGETHER):
             self._walk(place, lot, way)
-
-    def _give(self, found: Partials, way: "_Way") -> None:
-        if self.count_only:
-            way.out.counts.append(found.rows.size)
-        else:
-            way.out.pairs.append(tuple(found.numbers[k] for k in range(len(self.streams))))
 
     def _keep_pairs(self, plan: StashPlan, found: Partials) -> None:
         assert self.pairs is not None
@@ -191,7 +211,7 @@ class Walk:
 
     def _counts(self, step: Step, partials: Partials, way: "_Way") -> np.ndarray:
         """How many rows of a stream each partial result finds."""
-        probe, counts = self._probe(step, partials, way), np.zeros(partials.rows.size, np.int64)
+        probe, counts = self.probe(step, partials, way.sees), np.zeros(partials.rows.size, np.int64)
         for segment in way.reachable(step, probe.validity):
             run = segment.sorted_run(probe.by) if step.exact and segment.inside(probe.validity) else None
             if run is None:
@@ -230,7 +250,7 @@ class Walk:
 
     def _lists(self, step: Step, partials: Partials, way: "_Way") -> Lists | None:
         """The rows of a stream that each partial result finds; None if there are so many that fewer partial results should ask."""
-        probe, rows = self._probe(step, partials, way), partials.rows.size
+        probe, rows = self.probe(step, partials, way.sees), partials.rows.size
         probes, numbers, found = list[np.ndarray](), list[np.ndarray](), 0
         for segment in way.reachable(step, probe.validity):
             for n in segment.candidates(probe, way.buffer):
@@ -247,17 +267,12 @@ class Walk:
     def _found(self, place: int, partials: Partials, way: "_Way") -> Iterator[Partials]:
         """Partial results with a row of one more stream."""
         step, untimed = self.steps[place], self._untimed(place)
-        probe = self._probe(step, partials, way)
+        probe = self.probe(step, partials, way.sees)
         for segment, places, offsets in _candidates(way.reachable(step, probe.validity), probe, way.buffer):
             more = self._with(step, partials.taken(places, step.kept), segment, offsets)
             more = self._satisfying(step.residuals, self._seen_in_time(untimed, more), more)
             if more.rows.size:
                 yield more
-
-    def _probe(self, step: Step, partials: Partials, way: "_Way") -> Probe:
-        checks = comparison_checks(step.checks, partials.codes, self.columns[step.stream])
-        bounds = step.bounds(partials.codes, partials.rows.size)
-        return Probe(0, bounds, checks, self._validity(step, partials, way.sees), step.by)
 
     def _validity(self, step: Step, partials: Partials, sees: Sees) -> Validity:
         """What the last row sees of the stream, and what the times of the stored rows leave of it."""
@@ -267,9 +282,7 @@ class Walk:
         if self.timed[step.stream] and self.axis is not None:
             for other, times in partials.times.items():
                 if other != self.stream:
-                    lo, hi = self.axis.bounds(other, step.stream, times)
-                    validity.time_lo = lo if validity.time_lo is None else np.maximum(validity.time_lo, lo)
-                    validity.time_hi = hi if validity.time_hi is None else np.minimum(validity.time_hi, hi)
+                    validity = validity.within(*self.axis.bounds(other, step.stream, times))
         return validity
 
     def _with(self, step: Step, partials: Partials, segment: SubWindow, offsets: np.ndarray) -> Partials:
