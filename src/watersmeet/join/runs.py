@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from watersmeet.index.base import Bounds
 from watersmeet.index.bi_sort import BISort
 from watersmeet.join.chain import Check, SubWindow, spread
 from watersmeet.kernels.short import GROUP, chain_pairs
@@ -41,11 +40,10 @@ class Runs:
         Rows that were trimmed are out of everybody's sight: they may stay.
         """
         newest = self.newest
-        return (
-            self.subwindows is subwindows
-            and newest.keys is self.keys
-            and subwindows[-1].indexes[self.by] is newest
-        )
+        if self.subwindows is not subwindows or newest.keys is not self.keys:
+            return False
+        last = subwindows[-1]
+        return (last.indexes[self.by] if self.by else last.index) is newest
 
 
 def gather_runs(subwindows: Sequence[SubWindow], by: int = 0, checked: bool = True) -> Runs | None:
@@ -79,31 +77,25 @@ class Search:
 
     def asked(
         self,
-        bounds: Sequence[Bounds],
+        lo: np.ndarray,
+        hi: np.ndarray,
+        rows: np.ndarray,
         validity: Validity,
         checks: Sequence[Check] = (),
     ) -> Asked:
-        """What the kernel is to look for. ``checks``: of every column of codes, or none."""
+        """What the kernel is to look for: keys in [lo, hi], for ``rows``. ``checks``: of every column of codes, or none."""
         low = high = firsts = None
         if checks:
             low = np.array([lo for check in checks for lo, _ in check])
             high = np.array([hi for check in checks for _, hi in check])
             firsts = np.array([0, *np.cumsum([len(check) for check in checks])])
-        lo, hi, rows = bounds[0].lo, bounds[0].hi, bounds[0].rows
-        if len(bounds) > 1:
-            lo = np.concatenate([one.lo for one in bounds])
-            hi = np.concatenate([one.hi for one in bounds])
-            rows = np.concatenate([one.rows for one in bounds])
-        numbers = self._numbers(validity)
-        return lo, hi, rows, *numbers, validity.time_lo, validity.time_hi, low, high, firsts
-
-    def _numbers(self, validity: Validity) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of the arrival numbers, as the kernel takes them."""
         since, until = validity.arrival_lo, validity.arrival_hi
         if isinstance(since, int) and isinstance(until, int):
             self._since[0], self._until[0] = since, until
-            return self._since, self._until
-        return spread(since, until), spread(until, since)
+            first, end = self._since, self._until
+        else:
+            first, end = spread(since, until), spread(until, since)
+        return lo, hi, rows, first, end, validity.time_lo, validity.time_hi, low, high, firsts
 
     def find(self, runs: Runs, asked: Asked) -> int:
         """Fill ``probes`` and ``stored``, and return how many pairs there are, of which some may not have found room."""

@@ -11,10 +11,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.index.base import Bounds
 from watersmeet.index.bi_sort import BISort
-from watersmeet.join.access import Access, PairAccess, StepAccess
-from watersmeet.join.chain import Block, SubWindow
+from watersmeet.join.access import PairAccess, StepAccess
+from watersmeet.join.chain import Block, Check, SubWindow
 from watersmeet.join.ledger import Ledger
 from watersmeet.join.matches import Matches
 from watersmeet.join.plan import Plan
@@ -116,23 +115,19 @@ class ShortWay:
         for k, _, block in given:
             if order is None:
                 _insert(engine, k, block)
-            if block.keys.size:
-                self._probe(engine, access, k, block, sees[k], matches)
+            if not block.keys.size:
+                continue
+            if isinstance(access, StepAccess):
+                segments, buffer = ledger.segments, engine.pool.buffer()
+                self._steps.find(access.walks[k], block, sees[k], segments, buffer, matches)
+                continue
+            assert isinstance(access, PairAccess)
+            validity, stored = sees[k][1 - k], ledger.chains[1 - k].subwindows
+            assert validity is not None
+            if stored and not self._find(access, k, block, validity, stored, matches):
+                tasks = access.probes(k, (block, sees[k]), ledger.segments, 1, matches)
+                engine.pool.run(tasks, parallel=False)
         return matches, gone
-
-    def _probe(
-        self, engine: Host, access: Access, k: int, block: Block, sees: Sees, matches: Matches
-    ) -> None:
-        """All results of a few rows of stream k, by whichever way is there."""
-        segments, pool = engine.ledger.segments, engine.pool
-        if isinstance(access, StepAccess):
-            self._steps.find(access.walks[k], block, sees, segments, pool.buffer(), matches)
-            return
-        assert isinstance(access, PairAccess)
-        validity, stored = sees[1 - k], segments[1 - k]
-        assert validity is not None
-        if stored and not self._find(access, k, block, validity, stored, matches):
-            pool.run(access.probes(k, (block, sees), segments, 1, matches), parallel=False)
 
     def _find(
         self,
@@ -152,12 +147,19 @@ class ShortWay:
             if runs is None:
                 return False
         plan, stream, search = access.plan, access.streams[k], self._search
-        checks = [band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=True)]
-        rows = block.keys.rows
-        bounds = [Bounds(lo, hi, rows) for lo, hi in plan.driver.ends(stream, block.keys.codes)]
-        if not bounds:
+        checks: Sequence[Check] = ()
+        if plan.checks:
+            checks = [
+                band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=True)
+            ]
+        ends = plan.driver.ends(stream, block.keys.codes)
+        if not ends:
             return True
-        asked = search.asked(bounds, validity, checks)
+        (lo, hi), rows = ends[0], block.keys.rows
+        if len(ends) > 1:
+            lo, hi = (np.concatenate(arrays) for arrays in zip(*ends, strict=True))
+            rows = np.tile(rows, len(ends))
+        asked = search.asked(lo, hi, rows, validity, checks)
         n = search.find(runs, asked)
         if n > search.probes.size:
             if access.ranges:  # they need not be listed
@@ -190,15 +192,21 @@ def _in_turn(ledger: Ledger, given: Given) -> tuple[list[Sees], list[Gone]]:
     """
     arrivals, windows = ledger.arrivals, ledger.windows
     counts = arrivals.counts.tolist()
-    sees: list[Sees] = [()] * len(windows)
-    gone = [_NOBODY] * len(windows)
+    streams = len(counts)
+    sees: list[Sees] = [()] * streams
+    gone = [_NOBODY] * streams
     for k, batch, _ in given:
-        sees[k] = tuple(
-            [
-                None if j == k else Validity(window.lowest(counts[j]), counts[j])
-                for j, window in enumerate(windows)
-            ]
-        )
+        if streams == 2:  # a push of one row feels a loop
+            number = counts[1 - k]
+            seen = Validity(windows[1 - k].lowest(number), number)
+            sees[k] = (seen, None) if k else (None, seen)
+        else:
+            sees[k] = tuple(
+                [
+                    None if j == k else Validity(windows[j].lowest(number), number)
+                    for j, number in enumerate(counts)
+                ]
+            )
         counts[k] += batch.num_rows
         gone[k] = windows[k].lowest(counts[k]), BOTTOM
     arrivals.stand_at(np.array(counts), arrivals.clock)

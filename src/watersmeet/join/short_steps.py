@@ -58,7 +58,13 @@ class ShortSteps:
         checks: list[Check] = []
         if checked:
             checks = [anything(partials.rows.size) if one is None else one for one in probe.checks]
-        n = search.find(runs, search.asked(probe.bounds, probe.validity, checks))
+        first, *others = probe.bounds
+        lo, hi, rows = first.lo, first.hi, first.rows
+        if others:
+            lo = np.concatenate([one.lo for one in probe.bounds])
+            hi = np.concatenate([one.hi for one in probe.bounds])
+            rows = np.concatenate([one.rows for one in probe.bounds])
+        n = search.find(runs, search.asked(lo, hi, rows, probe.validity, checks))
         if not n:
             return _NOBODY
         if n > search.probes.size:
