@@ -70,7 +70,7 @@ def subwindow_size(
     Each sub-window costs a probe about ``p`` ns, and merging into a large one ``m`` ns a row stored: the sum (W/N) p + N m / 2B is
     least at N = sqrt(2 W B p / m). p / m is about 15, and much more for tiny batches, where a call from Python is shared by few rows. At
     most half a window, so that no more than 1.5 windows of rows are held. Nothing is merged into a hash index, so it is made as large as
-    that, 46 bytes a row of the window in place of 13. Measured, an equality in windows of 2^20 rows, CPU time a row: 1024 rows a push 0.73 us
+    that, 46 bytes a row of the window in place of 13. Measured, an equality, windows of 2^20 rows, CPU time a row: 1024 rows a push 0.73 us
     for 1.58, 4096 rows 0.42 for 0.50; three streams, 1024 rows a push, 2.5 ms a push for 3.5.
     """
     rows = window if window is not None else max(stored, 65_536)
