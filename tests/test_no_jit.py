@@ -13,6 +13,7 @@ SMALL = {  # the tests of single kernels do the same for themselves
     "properties": ["test_join_properties.py"],
     "types": ["test_duckdb.py", "-k", "each_type"],
     "state": ["test_state.py"],
+    "products": ["test_multiway_products.py"],
     "aggregates": [
         "test_aggregate.py",
         "test_aggregate_windows.py",

@@ -174,7 +174,7 @@ class Planning:
         arrivals = ledger.arrivals
         walk = Walk(
             k, ledger.streams, plan.steps[k], columns, ledger.payload, ledger.backsights, arrivals.axis, arrivals.timed,
-            self.mode == "count", apart_from(plan.steps[k], k, arrivals.timed),
+            self.mode == "count", apart_from(plan.steps[k], k, arrivals.timed), fanouts=self.learnt.fanouts,
         )  # fmt: skip
         if plan.stash is None or k not in plan.stash.pair:
             return walk
