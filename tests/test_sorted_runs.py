@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from watersmeet.index.base import Bounds, Keys, PairBuffer
 from watersmeet.index.bi_sort import BISort
 from watersmeet.index.scan import Scan
-from watersmeet.kernels import sort
 from watersmeet.kernels.merge import merge, merge_ahead, merge_sparse
 from watersmeet.kernels.sort import sort_keys
 
@@ -44,9 +43,8 @@ def test_sorting_gives_the_keys_in_order_and_where_they_were(values: np.ndarray)
     ids=["even", "few", "round a middle", "two heaps", "one far above", "one far below"],
 )
 def test_keys_are_dealt_out_or_sorted_as_they_lie(
-    monkeypatch: pytest.MonkeyPatch, keys: Callable[[np.random.Generator, int], np.ndarray], rows: int
+    keys: Callable[[np.random.Generator, int], np.ndarray], rows: int
 ) -> None:
-    monkeypatch.setattr(sort, "DEALT", 2)
     values = keys(np.random.default_rng(3), rows)
     ordered, order = sort_keys(values)
     assert (order == np.argsort(values, kind="stable")).all()
