@@ -85,7 +85,7 @@ class TextTable:
         slots = self._slots.shape[0]
         if self._state[USED] >= room_in(slots):
             self.sweep()
-            if self._state[USED] > slots // 8 * 3:  # else sweeping was worth it
+            if self._state[USED] > slots // 2:  # else sweeping was worth it
                 old = self._slots
                 self._make(slots.bit_length())
                 relearn(old, self._shift, self._slots)

@@ -73,7 +73,7 @@ def learn(data, offsets, hashes, row, shift, table, tape, state):
 @kernel
 def room_in(slots):
     """How many slots of a table may be taken."""
-    return slots // 8 * 5
+    return slots // 4 * 3
 
 
 @kernel
