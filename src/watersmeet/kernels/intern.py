@@ -17,7 +17,8 @@ import numba
 import numpy as np
 
 from watersmeet.kernels.jit import kernel
-from watersmeet.kernels.words import fetch, last_word, word_at
+from watersmeet.kernels.raw import prefetch
+from watersmeet.kernels.words import last_word, word_at
 
 DONE, FULL, ANOTHER = 0, 1, 2
 EMPTY, SEVERAL = np.int64(-1), np.int64(2**63 - 1)
@@ -41,13 +42,13 @@ def learn(data, offsets, hashes, row, shift, table, tape, state):
         last = min(first + LOT, hashes.size)
         for i in range(first, last):
             slots[i - first] = np.int64((hashes[i] * SPREAD) >> shift)
-            fetch(table, 2 * slots[i - first])
+            prefetch(table, 2 * slots[i - first])  # counted through both columns
         for i in range(first, last):
             slot = find(table, slots[i - first], np.int64(hashes[i]), mask)
             slots[i - first], begin = slot, table[slot, START]
             if begin != EMPTY:
-                fetch(tape, begin & around)
-                fetch(tape, (begin & around) + 5)  # the end of 36 bytes
+                prefetch(tape, begin & around)
+                prefetch(tape, (begin & around) + 5)  # the end of 36 bytes
         for i in range(first, last):
             start, size = offsets[i], offsets[i + 1] - offsets[i]
             # Another row of the lot may have taken the slot meanwhile.

@@ -1,4 +1,4 @@
-"""Eight bytes at a time: words at any place of an array of bytes, and fetching memory ahead of its use.
+"""Eight bytes at a time: words at any place of an array of bytes.
 
 LLVM does not put eight loads of a byte together, so a loop over the bytes of a text takes twice as long as one over its words. Words are
 little-endian, as the machines are. Nothing is read outside of a text.
@@ -9,7 +9,7 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
 from watersmeet.kernels.jit import inlined
@@ -25,9 +25,6 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # made as numba is i
     def turned(word: np.uint64) -> np.uint64:
         """The word with its bytes in the other order."""
         return np.uint64(int.from_bytes(int(word).to_bytes(8, "little"), "big"))
-
-    def fetch(data: np.ndarray, place: int) -> None:
-        """The item at ``place``, counted through all rows, will be needed soon. It may lie outside of the array."""
 
 else:
 
@@ -52,20 +49,6 @@ else:
             return builder.bswap(args[0])
 
         return types.uint64(types.uint64), generate
-
-    @intrinsic
-    def fetch(typing: Any, data: Any, place: Any) -> Any:
-        """The item at ``place``, counted through all rows, will be needed soon. It may lie outside of the array."""
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-            start = builder.bitcast(_address(context, builder, signature.args[0], *args), byte)
-            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(function, [start, number(0), number(3), number(1)])  # to be read, and kept; data
-            return context.get_dummy_value()
-
-        return types.none(data, types.int64), generate
 
 
 @inlined
