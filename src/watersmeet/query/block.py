@@ -1,8 +1,11 @@
 """Blocks: operators with one interface, each programmed by an instruction.
 
 A block gives the delta of a push, once; what it reads from it asks the *turn* for, which asks each block once, however many read it. A
-block's state is what it remembers between pushes: ``mark`` says how it stands, ``back_to`` takes back what came since. Joins
-keep theirs in the streams that they share, which are taken back as a whole.
+block's state is what it remembers between pushes: ``mark`` says how it stands, ``back_to`` takes back what came since; ``snapshot`` is
+the state as plain tables, which ``restore`` of a new block takes. Joins keep theirs in the streams that they share, which are taken
+back, and saved, as a whole.
+
+A block that starts warm gets the past as its first turn: the rows that are still stored as if one push had brought them.
 """
 
 from __future__ import annotations
@@ -64,6 +67,13 @@ class Block:
     def back_to(self, mark: Any) -> None:
         """As it was at the mark. May be repeated."""
         self.rows = mark
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """What the block remembers, as tables by names of its own; nothing that a block of the same instruction knows by itself."""
+        return {}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Remember what ``snapshot`` gave. The block is new, and has the same instruction."""
 
 
 class ScanBlock(Block):

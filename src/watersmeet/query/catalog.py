@@ -10,8 +10,7 @@ import pyarrow as pa
 from watersmeet.errors import ConditionError, OptionError
 from watersmeet.query.bind import Bound, Setting, bind_query
 from watersmeet.query.block import Block
-from watersmeet.query.graph import joins_of
-from watersmeet.query.instruction import Join
+from watersmeet.query.graph import Start, Starts, joins_of, remembering
 from watersmeet.query.parse import parse_query
 from watersmeet.query.statement import Derived, Query, Select, StreamName
 from watersmeet.sql.syntax import Source
@@ -67,7 +66,7 @@ class Entry:
     name: str
     asked: Asked
     bound: Bound | None = None
-    starts: Mapping[Join, int] = field(default_factory=dict)  # after how many pushes each join has begun
+    starts: Starts = field(default_factory=dict)  # of all that remembers
     root: Block | None = None
     waits: str | None = None  # for what, until it can be bound
     stopped: str | None = None  # why
@@ -85,12 +84,12 @@ def bound_entry(
     entry: Entry,
     schemas: Mapping[str, pa.Schema],
     windows: Mapping[str, Window],
-    now: int,
-    kept: Mapping[Join, int],
+    now: Start,
+    kept: Starts,
 ) -> Entry:
     """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused.
 
-    ``kept``: joins that it had before, which go on. Others begin now.
+    ``kept``: what it had before that remembers, which goes on. Other blocks begin now.
     """
     asked = entry.asked
     unknown = sorted(asked.streams - schemas.keys())
@@ -110,7 +109,7 @@ def bound_entry(
     for join in joins_of(bound.plan):
         if any(window.timed for window in join.windows):  # refuses windows that do not fit the time columns
             TimeAxis(join.leaves, join.windows, [schemas[stream] for stream in join.streams])
-    starts = {join: kept.get(join, now) for join in joins_of(bound.plan)}
+    starts = {one: kept.get(one, now) for one in remembering(bound.plan)}
     if bound == entry.bound and starts == entry.starts:
         return entry
     return replace(entry, bound=bound, starts=starts, root=None, waits=None)

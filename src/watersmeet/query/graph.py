@@ -1,11 +1,12 @@
 """The blocks of all queries: made from instructions, each once. Equal instructions are one block, whoever has asked for it.
 
-A join remembers rows, so joins are the same only if they have also begun at the same moment: ``starts`` says when, for each join of a plan.
+A block that remembers is the same as another only if both have also begun at the same moment, in the same way: ``starts`` says how, for
+each instruction of a plan that remembers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -16,7 +17,23 @@ from watersmeet.query.delta import Delta
 from watersmeet.query.feed import Batches, Feed
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
 
-Starts = Mapping[Join, int]
+
+class Start(NamedTuple):
+    """When a block has begun: after so many pushes."""
+
+    pushes: int
+    warm: int = 0  # 0: it knows rows from then on; else it has been given those that were stored
+
+
+Starts = Mapping[Instruction, Start]
+
+
+def remembering(plan: Instruction) -> Iterator[Instruction]:
+    """The instructions of a plan that have state."""
+    if plan.remembers:
+        yield plan
+    for below in plan.inputs:
+        yield from remembering(below)
 
 
 def joins_of(plan: Instruction) -> Iterator[Join]:
@@ -88,7 +105,7 @@ class Graph:
 
     def _block(self, plan: Instruction, starts: Starts, made: dict[Key, Block]) -> Block:
         # By its text: numbers that are equal need not be the same (0.0 and -0.0), and a text knows its hash.
-        key = (repr(plan), *(starts[join] for join in joins_of(plan)))
+        key = (repr(plan), *(starts[one] for one in remembering(plan)))
         if key not in made:
             inputs = [self._block(below, starts, made) for below in plan.inputs]
             block = self.blocks.get(key)

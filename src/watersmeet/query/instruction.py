@@ -3,11 +3,14 @@ instructions are equal plans.
 
 Columns are named by *leaf*: the stream they come from, or ``stream#2`` where a join reads a stream a second time. Names that a text gives
 its inputs are not in an instruction: ``FROM trades t`` and ``FROM trades x`` are the same.
+
+``remembers``: whether the block has state of its own between pushes. Such blocks are the same only if they have also begun alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from watersmeet.sql.tree import Expr
 from watersmeet.streams.window import Window
@@ -21,6 +24,7 @@ PRESENT = (
 class Scan:
     """All rows of a stream, as they come. Nothing is stored."""
 
+    remembers: ClassVar[bool] = False
     stream: str
 
     @property
@@ -39,6 +43,7 @@ class Scan:
 class Join:
     """A join of streams within windows."""
 
+    remembers: ClassVar[bool] = True
     streams: tuple[str, ...]
     leaves: tuple[str, ...]
     windows: tuple[Window, ...]
@@ -58,6 +63,7 @@ class Join:
 class Filter:
     """The rows for which a predicate is true."""
 
+    remembers: ClassVar[bool] = False
     input: Scan | Join
     predicate: Expr
 
@@ -77,6 +83,7 @@ class Filter:
 class Project:
     """Named columns, computed from each row."""
 
+    remembers: ClassVar[bool] = False
     input: Scan | Join | Filter
     names: tuple[str, ...]
     exprs: tuple[Expr, ...]
@@ -98,6 +105,7 @@ class Project:
 class Union:
     """All rows of several plans."""
 
+    remembers: ClassVar[bool] = False
     inputs: tuple[Project, ...]
 
     @property

@@ -20,7 +20,7 @@ from watersmeet.query.block import JoinBlock
 from watersmeet.query.catalog import Entry, bound_entry, read_query
 from watersmeet.query.delta import Answer, Late, side_by_side
 from watersmeet.query.feed import Batches, Feed, Known
-from watersmeet.query.graph import Change, Graph, GraphTurn, blocks_of
+from watersmeet.query.graph import Change, Graph, GraphTurn, Start, Starts, blocks_of
 from watersmeet.query.statement import Command
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window
@@ -106,8 +106,8 @@ class Running:
             raise OptionError(f"{command.verb} must name a query that is there: {there}; got {name!r}")
         return name
 
-    def _bound(self, entry: Entry, kept: Mapping[Any, int]) -> Entry:
-        return bound_entry(entry, self.feed.known.schemas, self.feed.windows, self._pushes, kept)
+    def _bound(self, entry: Entry, kept: Starts) -> Entry:
+        return bound_entry(entry, self.feed.known.schemas, self.feed.windows, Start(self._pushes), kept)
 
     def _change(self, entries: Entries, undo: Undo) -> None:
         """Other queries, at once."""
