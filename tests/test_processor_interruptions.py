@@ -120,12 +120,20 @@ def failed(qp: wm.Processor) -> dict[str, wm.Result]:
     return qp.push(a=batch(4), b=empty, c=batch(4))
 
 
+def warm_at_once(qp: wm.Processor) -> dict[str, wm.Result]:
+    """One statement: nothing of it remains if it is interrupted."""
+    query = qp.create("warm", SQL["outer"], start="warm", backfill=True)
+    assert query.backfill is not None
+    return {"warm": query.backfill}
+
+
 CASES: dict[str, tuple[Callable[[], wm.Processor], Callable[[wm.Processor], Any]]] = {
     "push": (started, lambda qp: push(qp, 4)),
     "order": (started, lambda qp: push(qp, 4, order="at")),
     "learn": (waiting, lambda qp: qp.push(c=batch(3))),
     "type": (waiting, lambda qp: qp.push(a=batch(4, "a text"))),
     "execute": (started, altered),
+    "warm": (started, warm_at_once),
 }
 
 

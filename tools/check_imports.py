@@ -68,6 +68,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "payload": ("batch",),
         "clock": ("window",),
         "arrival": ("clock",),
+        "history": ("clock",),
+        "replay": ("arrival", "history"),
         "interleave": ("clock",),
     },
     "join": {

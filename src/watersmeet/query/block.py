@@ -110,14 +110,50 @@ class JoinBlock(Block):
             self.axis = TimeAxis(self.leaves, instruction.windows, schemas)
         how = join_type(instruction.how)
         self.engine = JoinEngine(self.leaves, instruction.windows, how, "auto", "pairs", cores, None)
+        self.windows = list(zip(instruction.streams, instruction.windows, strict=True))
+        self._lacks: tuple[Sequence[int], Sequence[int]] = ((), ())
+        # By input, from which row on each meets all that it would have met, had the join always been there; None: not yet.
+        self._complete: Sequence[int] | None = None
 
-    def begin(self) -> None:
-        """The engine has its streams: rows from now on are joined."""
+    def begin(self, firsts: Sequence[int], newest: Sequence[int]) -> None:
+        """The engine has its streams: rows from now on, with these numbers, are joined. ``newest``: the times that they have come to."""
         self.engine.open([None] * len(self.leaves), self.axis)
         self.engine.bind(self.condition, self._columns)
+        self.lacks(firsts, newest)
+        self.look()
+
+    def lacks(self, firsts: Sequence[int], newest: Sequence[int]) -> None:
+        """The join does not know the rows before these numbers, none of which has a time after the newest."""
+        self._lacks, self._complete = (firsts, newest), None
+
+    def look(self, since: Sequence[int] | None = None) -> None:
+        """See whether what the join does not know is over: then rows from here on, or ``since``, meet all that they would have met."""
+        if self._complete is not None:
+            return
+        arrivals = self.engine.ledger.arrivals
+        unknown = zip(*self._lacks, arrivals.gone(arrivals.counts, arrivals.clock), strict=True)
+        if not any(first > number and newest >= time for first, newest, (number, time) in unknown):
+            self._complete = arrivals.counts.tolist() if since is None else since
+
+    @property
+    def complete_from(self) -> dict[str, int] | None:
+        """By stream, from which row on results are complete; None: not yet."""
+        if self._complete is None:
+            return None
+        found: dict[str, int] = {}
+        for stream, number in zip(self.streams, self._complete, strict=True):
+            found[stream] = max(found.get(stream, 0), number)
+        return found
+
+    def mark(self) -> Any:
+        return self.rows, self._complete
+
+    def back_to(self, mark: Any) -> None:
+        self.rows, self._complete = mark
 
     def give(self, turn: Turn) -> Delta:
         outcome = turn.joined(self.engine)
+        self.look()
         schemas = tuple(turn.schema(stream) for stream in self.streams)
         late = {self.leaves[k]: batch for k, batch in outcome.late.items()}
         return Delta((Part(self.leaves, schemas, outcome.matches, outcome.chunks),), late)

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from watersmeet.errors import ConditionError, OptionError
 from watersmeet.query.bind import Bound, Setting, bind_query
-from watersmeet.query.block import Block
-from watersmeet.query.graph import Start, Starts, joins_of, remembering
+from watersmeet.query.block import Block, JoinBlock
+from watersmeet.query.graph import WARM, Start, Starts, blocks_of, joins_of, remembering
+from watersmeet.query.instruction import Join
 from watersmeet.query.parse import parse_query
 from watersmeet.query.statement import Derived, Query, Select, StreamName
 from watersmeet.sql.syntax import Source
@@ -67,6 +68,12 @@ class Entry:
     asked: Asked
     bound: Bound | None = None
     starts: Starts = field(default_factory=dict)  # of all that remembers
+    since: Mapping[str, int] = field(default_factory=dict)  # by stream: the first row that it was given
+    generation: int = 0  # how often it was altered
+    warm: bool = False  # whether it begins with the rows that are stored
+    backfill: bool = False  # whether what it makes of them is asked for
+    # Whether its blocks still have to be given the past: what they make of it is asked for, or they remember it, and are no joins.
+    looks_back: bool = False
     root: Block | None = None
     waits: str | None = None  # for what, until it can be bound
     stopped: str | None = None  # why
@@ -74,6 +81,20 @@ class Entry:
     @property
     def runs(self) -> bool:
         return self.bound is not None
+
+    @property
+    def complete_from(self) -> dict[str, int] | None:
+        """By stream, from which row on its results are complete; None: not yet, or it does not run."""
+        if self.root is None:
+            return None
+        found = dict(self.since)
+        for block in blocks_of(self.root):
+            if isinstance(block, JoinBlock):
+                complete = block.complete_from
+                if complete is None:
+                    return None
+                found |= {stream: max(found[stream], number) for stream, number in complete.items()}
+        return found
 
     def because(self, reason: str) -> Entry:
         """The same, stopped."""
@@ -89,7 +110,8 @@ def bound_entry(
 ) -> Entry:
     """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused.
 
-    ``kept``: what it had before that remembers, which goes on. Other blocks begin now.
+    ``kept``: what it had before that remembers, which goes on, unless the past of it is asked for. Other blocks begin ``now``; a warm
+    query shares them with others, if their past is not asked for.
     """
     asked = entry.asked
     unknown = sorted(asked.streams - schemas.keys())
@@ -109,10 +131,18 @@ def bound_entry(
     for join in joins_of(bound.plan):
         if any(window.timed for window in join.windows):  # refuses windows that do not fit the time columns
             TimeAxis(join.leaves, join.windows, [schemas[stream] for stream in join.streams])
-    starts = {one: kept.get(one, now) for one in remembering(bound.plan)}
+    stateful = list(remembering(bound.plan))
+    looks_back = entry.backfill or (
+        entry.warm and any(not isinstance(one, Join) and one not in kept for one in stateful)
+    )
+    if looks_back:
+        kept = {}
+    elif entry.warm:
+        now = now._replace(warm=WARM)
+    starts = {one: kept.get(one, now) for one in stateful}
     if bound == entry.bound and starts == entry.starts:
         return entry
-    return replace(entry, bound=bound, starts=starts, root=None, waits=None)
+    return replace(entry, bound=bound, starts=starts, root=None, waits=None, looks_back=looks_back)
 
 
 def _waiting(entry: Entry, what: str) -> Entry:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from watersmeet.errors import WatersmeetError
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
@@ -17,12 +18,23 @@ from watersmeet.query.delta import Delta
 from watersmeet.query.feed import Batches, Feed
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
 
+COLD, WARM = 0, 1
+
 
 class Start(NamedTuple):
-    """When a block has begun: after so many pushes."""
+    """When a block has begun: after so many pushes; and how.
+
+    ``warm``: COLD, it knows rows from then on; else it has been given those that were stored. WARM: and what it made of them was
+    not asked for. A number above: it was, for one query, whose blocks nobody shares.
+    """
 
     pushes: int
-    warm: int = 0  # 0: it knows rows from then on; else it has been given those that were stored
+    warm: int = COLD
+
+    @property
+    def as_options(self) -> tuple[bool, bool]:
+        """Whether a join is to be given stored rows, and whether to join them."""
+        return self.warm > COLD, self.warm > WARM
 
 
 Starts = Mapping[Instruction, Start]
@@ -51,6 +63,14 @@ def blocks_of(block: Block) -> Iterator[Block]:
         yield from blocks_of(below)
 
 
+class QueryFailedError(Exception):
+    """A query cannot begin, for a reason of its own."""
+
+    def __init__(self, query: str, error: Exception) -> None:
+        super().__init__(query)
+        self.query, self.error = query, error
+
+
 @dataclass(frozen=True)
 class Change:
     """What another set of plans has made of the blocks: enough to go back, or to let go of what is not needed any more."""
@@ -67,15 +87,20 @@ class Graph:
         self.blocks: Mapping[Key, Block] = {}
 
     def become(
-        self, kept: Iterable[Block], plans: Sequence[tuple[Instruction, Starts]], changes: list[Change]
+        self,
+        kept: Iterable[Block],
+        plans: Sequence[tuple[str, Instruction, Starts]],
+        changes: list[Change],
+        past: dict[JoinEngine, Outcome],
     ) -> list[Block]:
         """The blocks that are kept, with all that they read from, and those of the plans, and no others. Equal ones that are there stay.
 
-        The change is noted in ``changes`` before it takes place: ``undo`` makes it not have been, until ``settle``.
+        The change is noted in ``changes`` before it takes place: ``undo`` makes it not have been, until ``settle``. Plans have
+        the names of their queries with them, for ``QueryFailedError``. ``past`` gets what new joins that start warm have found.
         """
         made = {block.key: block for root in kept for block in blocks_of(root)}
         try:
-            roots = [self._block(plan, starts, made) for plan, starts in plans]
+            roots = [self._root(*plan, made, past) for plan in plans]
             changes.append(Change(self.blocks, made))
         except BaseException:
             self._let_go(made, self.blocks)
@@ -103,18 +128,35 @@ class Graph:
             if isinstance(block, JoinBlock) and key not in others:
                 self.feed.detach(block)
 
-    def _block(self, plan: Instruction, starts: Starts, made: dict[Key, Block]) -> Block:
+    def _root(
+        self,
+        query: str,
+        plan: Instruction,
+        starts: Starts,
+        made: dict[Key, Block],
+        past: dict[JoinEngine, Outcome],
+    ) -> Block:
+        try:
+            return self._block(plan, starts, made, past)
+        except WatersmeetError as error:
+            raise QueryFailedError(query, error) from error
+
+    def _block(
+        self, plan: Instruction, starts: Starts, made: dict[Key, Block], past: dict[JoinEngine, Outcome]
+    ) -> Block:
         # By its text: numbers that are equal need not be the same (0.0 and -0.0), and a text knows its hash.
         key = (repr(plan), *(starts[one] for one in remembering(plan)))
         if key not in made:
-            inputs = [self._block(below, starts, made) for below in plan.inputs]
+            inputs = [self._block(below, starts, made, past) for below in plan.inputs]
             block = self.blocks.get(key)
             if block is None:
                 block = self._new(plan, inputs)
                 block.key = key
                 made[key] = block
                 if isinstance(block, JoinBlock):
-                    self.feed.attach(block)
+                    outcome = self.feed.attach(block, *starts[plan].as_options)
+                    if outcome is not None:
+                        past[block.engine] = outcome
             made[key] = block
         return made[key]
 
@@ -161,6 +203,7 @@ class GraphTurn:
     batches: Batches
     firsts: Mapping[str, int]  # arrival number of each batch's first row
     outcomes: Mapping[JoinEngine, Outcome]
+    counts: bool = True  # whether blocks count what they give; of the past they do not
     _given: dict[Block, Delta] = field(default_factory=dict)
 
     def schema(self, stream: str) -> pa.Schema:
@@ -176,6 +219,6 @@ class GraphTurn:
     def of(self, block: Block) -> Delta:
         if block not in self._given:
             delta = block.give(self)
-            block.rows += delta.count
+            block.rows += delta.count * self.counts
             self._given[block] = delta
         return self._given[block]

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from watersmeet.api.result import Result
 from watersmeet.errors import OptionError, StateError, listed
 from watersmeet.query.catalog import Entry
 from watersmeet.query.explain import block_readers, explain_processor, explain_query
@@ -24,8 +25,12 @@ Given = TypeVar("Given")
 class Query:
     """A query of a processor: what ``create`` returns. It stays the same through ``alter``."""
 
-    def __init__(self, processor: "Processor", number: int, name: str) -> None:
+    def __init__(
+        self, processor: "Processor", number: int, name: str, backfill: Result | None = None
+    ) -> None:
         self._processor, self._number, self.name = processor, number, name
+        self.backfill = backfill
+        """What the query makes of the rows that were stored, if ``create`` or ``alter`` were called with ``backfill=True``; else None."""
 
     @property
     def sql(self) -> str:
@@ -46,12 +51,33 @@ class Query:
         entry = self._entry()
         return entry.waits or entry.stopped
 
-    def alter(self, sql: str, *, windows: Mapping[str, Window] | None = None) -> None:
+    @property
+    def complete_from(self) -> dict[str, int] | None:
+        """By stream, the arrival number from which on results are complete: what a row with that number or a later one adds is all that
+        it would have added, had the query always been there. None: not yet; rows may still match some that the query does not know.
+        """
+        return self._entry().complete_from
+
+    @property
+    def generation(self) -> int:
+        """How often the query was altered."""
+        return self._entry().generation
+
+    def alter(
+        self,
+        sql: str,
+        *,
+        windows: Mapping[str, Window] | None = None,
+        start: str = "now",
+        backfill: bool = False,
+    ) -> None:
         """Another text, from the next push on. Joins that stay as they are keep their rows; others begin anew, as does a stopped query.
 
-        ``windows``: as for ``create``. Default None: those that the query has.
+        ``windows``: as for ``create``. Default None: those that the query has. ``start``, ``backfill``: as for ``create``, for what begins
+        anew; with ``backfill=True`` that is everything.
         """
-        self._processor._change_one(self._number, Command("alter", self.name, sql), windows)
+        command = Command("alter", self.name, sql, *_start(start, backfill))
+        self.backfill = self._processor._change_one(self._number, command, windows)
 
     def drop(self) -> None:
         """End the query; what only it has stored is let go of."""
@@ -88,11 +114,13 @@ class Processor:
     {'near': <Query 'near': running>}
 
     Each stream is a keyword with its window, as for ``StreamJoin``: what a join takes unless a query says otherwise. Rows are stored once,
-    however many queries read them, and only while one can still see them. The options:
+    however many queries read them: a stream keeps its own window, and more while a query can still see it. The options:
 
     - ``windows``: ``{"trades": ...}``, in place of the keywords, for stream names that clash with an option.
     - ``schemas``: ``{"trades": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it.
     - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
+    - ``keep``: "windows" (default), a stream keeps its own window even if no query reads it, for queries that start warm; "queries", only
+      what queries may still see.
 
     A query sees the rows that come after it was created. A query that names a stream whose schema is not known yet waits, and begins with
     the push that brings it. A query gives what it would give alone: others that come, go or fail do not change it.
@@ -104,12 +132,15 @@ class Processor:
         windows: Mapping[str, Window] | None = None,
         schemas: Mapping[str, Any] | None = None,
         cores: int = 1,
+        keep: str = "windows",
         **streams: Window,
     ) -> None:
         named = named_windows(windows, streams, OPTIONS, "Processor", 1, MOST_STREAMS)
         if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
             raise OptionError(f"cores= must be a whole number of at least 1; got {cores!r}")
-        self._running = Running(Feed(named, {} if schemas is None else schemas, cores))
+        if keep not in ("windows", "queries"):
+            raise OptionError(f"keep= must be 'windows' or 'queries'; got {keep!r}")
+        self._running = Running(Feed(named, {} if schemas is None else schemas, cores, keep == "windows"))
         self.streams = tuple(named)
         self._lock = threading.RLock()
         self._inside = self._finished = self._closed = False
@@ -117,24 +148,30 @@ class Processor:
     # ---- statements ---------------------------------------------------------------------------------------------
 
     def create(
-        self, name: str, sql: str, *, windows: Mapping[str, Window] | None = None, start: str = "now"
+        self,
+        name: str,
+        sql: str,
+        *,
+        windows: Mapping[str, Window] | None = None,
+        start: str = "now",
+        backfill: bool = False,
     ) -> Query:
         """A new query, from the next push on.
 
-        ``windows``: ``{"t": Rows(10)}``, by name in FROM, in place of the streams' own. ``start``: "now", it sees rows from then on.
+        - ``windows``: ``{"t": Rows(10)}``, by name in FROM, in place of the streams' own.
+        - ``start``: "now", it sees rows from then on; "warm", it goes on as if it had been there when the rows came that are still stored.
+        - ``backfill``: with ``start="warm"``, also what it would have given for those rows, as ``query.backfill``. Default False.
+
+        ``query.complete_from`` says from which arrival number of each stream on its results are complete.
         """
-        if start != "now":
-            raise OptionError(
-                f"start= must be 'now'; got {start!r}; a start from stored rows is not supported"
-            )
-        command = Command("create", name, sql)
+        command = Command("create", name, sql, *_start(start, backfill))
         return self._in_turn(
             "create()",
             self._running.execute,
             [command],
             windows,
             None,
-            lambda entries: self._handle(entries[name]),
+            lambda entries, past: self._handle(entries[name], past.get(name)),
         )
 
     def drop(self, name: str) -> None:
@@ -149,8 +186,8 @@ class Processor:
         commands = parse_commands(_text(statements))
         named = dict.fromkeys(command.name for command in commands)
 
-        def shown(entries: Mapping[str, Entry]) -> dict[str, Query]:
-            return {name: self._handle(entries[name]) for name in named if name in entries}
+        def shown(entries: Mapping[str, Entry], past: Mapping[str, Result]) -> dict[str, Query]:
+            return {name: self._handle(entries[name], past.get(name)) for name in named if name in entries}
 
         return self._in_turn("execute()", self._running.execute, commands, None, None, shown)
 
@@ -158,11 +195,20 @@ class Processor:
         """All queries by name, in the order in which they were created; also those that wait or have been stopped."""
         return {name: self._handle(entry) for name, entry in self._running.entries.items()}
 
-    def _handle(self, entry: Entry) -> Query:
-        return Query(self, entry.number, entry.name)
+    def _handle(self, entry: Entry, past: Result | None = None) -> Query:
+        return Query(self, entry.number, entry.name, past)
 
-    def _change_one(self, number: int, command: Command, windows: Mapping[str, Window] | None) -> None:
-        self._in_turn(f"{command.verb}()", self._running.execute, [command], windows, number)
+    def _change_one(
+        self, number: int, command: Command, windows: Mapping[str, Window] | None
+    ) -> Result | None:
+        return self._in_turn(
+            f"{command.verb}()",
+            self._running.execute,
+            [command],
+            windows,
+            number,
+            lambda entries, past: past.get(command.name),
+        )
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
@@ -259,6 +305,19 @@ class Processor:
         held = ", ".join(f"{name}={window}" for name, window in self._running.feed.windows.items())
         ended = "; finished" if self._finished else "; closed" if self._closed else ""
         return f"<Processor of {held}: {listed([repr(name) for name in self._running.entries]) or 'no queries'}{ended}>"
+
+
+def _start(start: Any, backfill: Any) -> tuple[bool, bool]:
+    """Whether a query starts warm, and whether its past is asked for."""
+    if start not in ("now", "warm"):
+        raise OptionError(f"start= must be 'now' or 'warm'; got {start!r}")
+    if not isinstance(backfill, bool):
+        raise OptionError(f"backfill= must be True or False; got {backfill!r}")
+    if backfill and start != "warm":
+        raise OptionError(
+            "backfill=True must be with start='warm'; got start='now', which does not look back"
+        )
+    return start == "warm", backfill
 
 
 def _text(statements: Any) -> str:

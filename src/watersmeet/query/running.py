@@ -20,12 +20,23 @@ from watersmeet.query.block import JoinBlock
 from watersmeet.query.catalog import Entry, bound_entry, read_query
 from watersmeet.query.delta import Answer, Late, side_by_side
 from watersmeet.query.feed import Batches, Feed, Known
-from watersmeet.query.graph import Change, Graph, GraphTurn, Start, Starts, blocks_of
+from watersmeet.query.graph import (
+    COLD,
+    WARM,
+    Change,
+    Graph,
+    GraphTurn,
+    QueryFailedError,
+    Start,
+    Starts,
+    blocks_of,
+)
 from watersmeet.query.statement import Command
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window
 
 Entries = Mapping[str, Entry]
+Past = Mapping[str, Result]  # by query
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,7 @@ class Running:
         self.feed, self.graph = feed, Graph(feed)
         self.entries: Entries = {}
         self._created = self._pushes = 0
+        self._serial = WARM  # tells starts apart that nobody shares
         self._pending: Undo | Settle | None = None
 
     def execute(
@@ -66,11 +78,12 @@ class Running:
         commands: Sequence[Command],
         windows: Mapping[str, Window] | None = None,
         only: int | None = None,
-        shown: Callable[[Entries], Any] = lambda entries: None,
+        shown: Callable[[Entries, Past], Any] = lambda entries, past: None,
     ) -> Any:
         """Do all statements. ``windows``: of the query that they are about; ``only``: the number that it must have.
 
-        ``shown``: what to make of the queries for who has called; also if that fails nothing is changed.
+        ``shown``: what to make of the queries, and of the past where that was asked for, for who has called; also if that fails nothing
+        is changed.
         """
         entries, created = dict(self.entries), self._created
         for command in commands:
@@ -82,12 +95,27 @@ class Running:
             number = created if old is None else old.number
             created += old is None
             own = old.asked.windows if windows is None and old is not None else windows
-            entry = Entry(number, name, read_query(command.sql, own, self.feed.names))
-            entries[name] = self._bound(entry, {} if old is None else old.starts)
+            entry = Entry(
+                number,
+                name,
+                read_query(command.sql, own, self.feed.names),
+                generation=0 if old is None else old.generation + 1,
+                warm=command.warm,
+                backfill=command.backfill,
+            )
+            entries[name] = entry = self._bound(entry, {} if old is None else old.starts)
+            if entry.backfill and entry.waits is not None:
+                raise OptionError(
+                    f"backfill=True must be of a query that can run at once; {name!r} waits for {entry.waits}; give schemas= when the "
+                    "processor is made, or create the query later"
+                )
         undo = self._undoable()
-        self._change(entries, undo)
+        try:
+            past = self._change(entries, undo)
+        except QueryFailedError as failed:
+            raise failed.error from None
         self._created = created
-        given = shown(self.entries)
+        given = shown(self.entries, past)
         self._pending = Settle(self._pushes, undo.changes)
         return given
 
@@ -107,20 +135,48 @@ class Running:
         return name
 
     def _bound(self, entry: Entry, kept: Starts) -> Entry:
-        return bound_entry(entry, self.feed.known.schemas, self.feed.windows, Start(self._pushes), kept)
+        feed = self.feed
+        self._serial += 1
+        now = Start(self._pushes, self._serial if entry.warm else COLD)
+        bound = bound_entry(entry, feed.known.schemas, feed.windows, now, kept)
+        if entry.runs or not bound.runs:
+            return bound
+        since = {
+            name: feed.stored_from(name) if entry.warm else feed.arrived(name)
+            for name in feed.names
+            if name in entry.asked.streams
+        }
+        return replace(bound, since=since)
 
-    def _change(self, entries: Entries, undo: Undo) -> None:
-        """Other queries, at once."""
+    def _change(self, entries: Entries, undo: Undo) -> Past:
+        """Other queries, at once. Returns what those that have asked for it make of the past."""
         kept = [entry.root for entry in entries.values() if entry.root is not None]
         fresh = [
             (entry, entry.bound)
             for entry in entries.values()
             if entry.root is None and entry.bound is not None
         ]
-        plans = [(bound.plan, entry.starts) for entry, bound in fresh]
-        roots = self.graph.become(kept, plans, undo.changes)
+        plans = [(entry.name, bound.plan, entry.starts) for entry, bound in fresh]
+        outcomes: dict[JoinEngine, Outcome] = {}
+        roots = self.graph.become(kept, plans, undo.changes, outcomes)
         made = {entry.name: replace(entry, root=root) for (entry, _), root in zip(fresh, roots, strict=True)}
+        past = {name: self._past(entry, outcomes) for name, entry in made.items() if entry.looks_back}
+        given = {name: result for name, result in past.items() if made[name].backfill}
+        for name in past:
+            made[name] = replace(made[name], backfill=False, looks_back=False)
         self.entries = {name: made.get(name, entry) for name, entry in entries.items()}
+        return given
+
+    def _past(self, entry: Entry, outcomes: Mapping[JoinEngine, Outcome]) -> Result:
+        """Give a query's new blocks the rows that are stored, as if one push had brought them."""
+        rows, firsts = self.feed.past(entry.asked.streams)
+        turn = GraphTurn(self.feed.known.schemas, rows, firsts, outcomes, counts=False)
+        try:
+            return self._result(entry, turn)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise QueryFailedError(entry.name, error) from error
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
@@ -133,11 +189,12 @@ class Running:
         undo = self._undoable()
         stopped: dict[str, str] = {}
         self._learn(arrows, stopped, undo)
-        feed.check_times(arrows)
+        times = feed.times(arrows)
         turns = [self.feed.names.index(name) for name in arrows]
         sequence = self._sequence(order, arrows)
         firsts = {name: feed.arrived(name) for name in arrows}
         outcomes = self._joined(arrows, sequence, turns, stopped)
+        feed.remember(arrows, times, sequence, turns)
         results = self._results(GraphTurn(feed.known.schemas, arrows, firsts, outcomes), stopped)
         return self._counted(results, stopped, self._pushes + 1)
 
@@ -149,7 +206,18 @@ class Running:
             entries = {
                 name: self._rebound(entry, fresh.keys(), stopped) for name, entry in self.entries.items()
             }
-            self._change(entries, undo)
+            while True:
+                try:
+                    self._change(entries, undo)
+                    return
+                except (
+                    QueryFailedError
+                ) as failed:  # one that cannot begin is stopped, and the others begin again
+                    stopped[failed.query] = reason = _said(failed.error)
+                    entries[failed.query] = entries[failed.query].because(reason)
+                    for change in reversed(undo.changes):
+                        self.graph.undo(change)
+                    undo.changes.clear()
 
     def _rebound(self, entry: Entry, streams: Any, stopped: dict[str, str]) -> Entry:
         if entry.stopped is not None or entry.asked.streams.isdisjoint(streams):
@@ -210,15 +278,20 @@ class Running:
             if entry.root is None or entry.bound is None:
                 continue
             try:
-                delta = turn.of(entry.root)
-                matches, chunks = side_by_side(delta)
-                late = self._late(delta.late, entry.bound)
-                results[name] = Result(Answer(delta, entry.bound.names), matches, chunks, late)
+                results[name] = self._result(entry, turn)
             except MemoryError:
                 raise
             except Exception as error:
                 stopped[name] = _said(error)
         return results
+
+    def _result(self, entry: Entry, turn: GraphTurn) -> Result:
+        assert entry.root is not None
+        assert entry.bound is not None
+        delta = turn.of(entry.root)
+        matches, chunks = side_by_side(delta)
+        late = self._late(delta.late, entry.bound)
+        return Result(Answer(delta, entry.bound.names), matches, chunks, late)
 
     def _late(self, late: Late, bound: Bound) -> Late:
         """Late rows by stream; of a stream that is read again, by its name in the text."""

@@ -79,3 +79,5 @@ class Command:
     verb: str
     name: str
     sql: str
+    warm: bool = False  # whether the query begins with the rows that are stored
+    backfill: bool = False  # whether what it makes of them is asked for
