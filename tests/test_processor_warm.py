@@ -114,9 +114,12 @@ def run(
     return complete
 
 
-def passing(events: Sequence[Event], speed: int) -> list[Event]:
-    """Rows whose times go on, so that some are over."""
-    return [(name, {**row, "ts": row["ts"] + place * speed // 2}) for place, (name, row) in enumerate(events)]
+def passing(events: Sequence[Event], speed: int, before: int = 0) -> list[Event]:
+    """Rows whose times go on, so that some are over; ``before``: so many have come."""
+    return [
+        (name, {**row, "ts": row["ts"] + place * speed // 2})
+        for place, (name, row) in enumerate(events, start=before)
+    ]
 
 
 @st.composite

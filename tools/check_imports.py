@@ -100,6 +100,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "shared": ("engine",),
         "interface": ("planning",),
         "snapshot": ("interface",),
+        "reading": ("engine", "snapshot"),
     },
     "flow": {
         "network": (),
@@ -143,7 +144,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "catalog": ("parse", "bind", "graph"),
         "explain": ("catalog",),
         "running": ("catalog",),
-        "processor": ("explain", "running"),
+        "saving": ("running",),
+        "processor": ("explain", "saving"),
     },
     "spark": {
         "spec": (),

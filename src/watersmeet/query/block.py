@@ -3,7 +3,7 @@
 A block gives the delta of a push, once; what it reads from it asks the *turn* for, which asks each block once, however many read it. A
 block's state is what it remembers between pushes: ``mark`` says how it stands, ``back_to`` takes back what came since; ``snapshot`` is
 the state as plain tables, which ``restore`` of a new block takes. Joins keep theirs in the streams that they share, which are taken
-back, and saved, as a whole.
+back as a whole.
 
 A block that starts warm gets the past as its first turn: the rows that are still stored as if one push had brought them.
 """
@@ -22,6 +22,7 @@ from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import join_type
+from watersmeet.join.reading import reading_state, restore_reading
 from watersmeet.query.delta import Delta, Part
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
 from watersmeet.sql.condition import BoundCondition
@@ -150,6 +151,15 @@ class JoinBlock(Block):
 
     def back_to(self, mark: Any) -> None:
         self.rows, self._complete = mark
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        firsts, newest = self._lacks
+        complete = None if self._complete is None else list(self._complete)
+        return reading_state(self.engine, {"lacks": [list(firsts), list(newest)], "complete": complete})
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        more = restore_reading(self.engine, tables)
+        self._lacks, self._complete = tuple(more["lacks"]), more["complete"]
 
     def give(self, turn: Turn) -> Delta:
         outcome = turn.joined(self.engine)

@@ -250,6 +250,24 @@ class Feed:
         """The number of the first row of a stream that is kept."""
         return self._stream(stream).payload.first
 
+    def rows_of(self, stream: str) -> pa.Table:
+        """The rows of a stream that are kept, in the chunks in which they will be dropped."""
+        payload = self._stream(stream).payload
+        return pa.Table.from_batches(payload.chunks.batches or [payload.rows_between(0, 0)])
+
+    def restore_rows(self, stream: str, table: pa.Table, arrived: int) -> None:
+        """Take back what ``rows_of`` gave, the last rows of so many."""
+        payload = self._stream(stream).payload
+        payload.end = arrived - table.num_rows
+        for chunk in table.to_batches():
+            payload.append(chunk)
+        payload.end = arrived
+
+    def restore_history(self, steps: Steps) -> None:
+        """The order in which rows have come, once rows and schemas are known."""
+        axes = {self.names.index(name): axis for name, axis in self.known.axes.items()}
+        self.history.restore(steps, [self._stream(name).payload.first for name in self.names], axes)
+
     def push(
         self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]
     ) -> dict[JoinEngine, Outcome]:

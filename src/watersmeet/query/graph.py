@@ -91,12 +91,13 @@ class Graph:
         kept: Iterable[Block],
         plans: Sequence[tuple[str, Instruction, Starts]],
         changes: list[Change],
-        past: dict[JoinEngine, Outcome],
+        past: dict[JoinEngine, Outcome] | None,
     ) -> list[Block]:
         """The blocks that are kept, with all that they read from, and those of the plans, and no others. Equal ones that are there stay.
 
         The change is noted in ``changes`` before it takes place: ``undo`` makes it not have been, until ``settle``. Plans have
-        the names of their queries with them, for ``QueryFailedError``. ``past`` gets what new joins that start warm have found.
+        the names of their queries with them, for ``QueryFailedError``. ``past`` gets what new joins that start warm have found;
+        None: none is given anything, as all will be restored.
         """
         made = {block.key: block for root in kept for block in blocks_of(root)}
         try:
@@ -134,7 +135,7 @@ class Graph:
         plan: Instruction,
         starts: Starts,
         made: dict[Key, Block],
-        past: dict[JoinEngine, Outcome],
+        past: dict[JoinEngine, Outcome] | None,
     ) -> Block:
         try:
             return self._block(plan, starts, made, past)
@@ -142,7 +143,11 @@ class Graph:
             raise QueryFailedError(query, error) from error
 
     def _block(
-        self, plan: Instruction, starts: Starts, made: dict[Key, Block], past: dict[JoinEngine, Outcome]
+        self,
+        plan: Instruction,
+        starts: Starts,
+        made: dict[Key, Block],
+        past: dict[JoinEngine, Outcome] | None,
     ) -> Block:
         # By its text: numbers that are equal need not be the same (0.0 and -0.0), and a text knows its hash.
         key = (repr(plan), *(starts[one] for one in remembering(plan)))
@@ -154,8 +159,8 @@ class Graph:
                 block.key = key
                 made[key] = block
                 if isinstance(block, JoinBlock):
-                    outcome = self.feed.attach(block, *starts[plan].as_options)
-                    if outcome is not None:
+                    outcome = self.feed.attach(block, *(() if past is None else starts[plan].as_options))
+                    if outcome is not None and past is not None:
                         past[block.engine] = outcome
             made[key] = block
         return made[key]

@@ -3,22 +3,26 @@
 import threading
 from collections.abc import Callable, Mapping
 from inspect import signature
+from os import PathLike
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from watersmeet.api.result import Result
+from watersmeet.api.state import read_state, write_state
 from watersmeet.errors import OptionError, StateError, listed
 from watersmeet.query.catalog import Entry
 from watersmeet.query.explain import block_readers, explain_processor, explain_query
 from watersmeet.query.feed import Feed
 from watersmeet.query.parse import parse_commands
 from watersmeet.query.running import Results, Running, dropped
+from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
 from watersmeet.streams.window import Window, named_windows
 
 MOST_STREAMS = 100
 FINISH = "finish()"
+KIND = "Processor"  # of a saved state
 Given = TypeVar("Given")
 
 
@@ -140,8 +144,10 @@ class Processor:
             raise OptionError(f"cores= must be a whole number of at least 1; got {cores!r}")
         if keep not in ("windows", "queries"):
             raise OptionError(f"keep= must be 'windows' or 'queries'; got {keep!r}")
-        self._running = Running(Feed(named, {} if schemas is None else schemas, cores, keep == "windows"))
-        self.streams = tuple(named)
+        self._run(Running(Feed(named, {} if schemas is None else schemas, cores, keep == "windows")))
+
+    def _run(self, running: Running) -> None:
+        self._running, self.streams = running, tuple(running.feed.windows)
         self._lock = threading.RLock()
         self._inside = self._finished = self._closed = False
 
@@ -283,6 +289,26 @@ class Processor:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    # ---- state --------------------------------------------------------------------------------------------------
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Write the whole state to a directory, rows, queries and what they remember; ``Processor.load`` goes on from there, exactly."""
+        with self._lock:
+            if self._inside:
+                raise self._refused("save()")
+            self._running.mend()
+            header, tables = running_state(self._running)
+            write_state(directory, {"kind": KIND, "finished": self._finished, **header}, tables)
+
+    @classmethod
+    def load(cls, directory: str | PathLike[str]) -> "Processor":
+        """The processor that was saved in ``directory``. A damaged or missing file is refused by name."""
+        header, tables = read_state(directory, KIND)
+        processor = cls.__new__(cls)
+        processor._run(restored(header, tables))
+        processor._finished = header["finished"]
+        return processor
 
     # ---- what there is ------------------------------------------------------------------------------------------
 

@@ -323,6 +323,30 @@ class Running:
         results = self._results(GraphTurn(self.feed.known.schemas, {}, {}, outcomes), stopped)
         return self._counted(results, stopped, self._pushes)
 
+    # ---- the saved state ----------------------------------------------------------------------------------------
+
+    @property
+    def counters(self) -> list[int]:
+        """What numbers queries, pushes and starts."""
+        return [self._created, self._pushes, self._serial]
+
+    @counters.setter
+    def counters(self, numbers: Sequence[int]) -> None:
+        self._created, self._pushes, self._serial = numbers
+
+    def begin_again(self, entries: Sequence[Entry]) -> None:
+        """Queries of a saved state, with blocks that remember nothing yet."""
+        running = [(entry, entry.bound) for entry in entries if entry.bound is not None]
+        plans = [(entry.name, bound.plan, entry.starts) for entry, bound in running]
+        try:
+            roots = self.graph.become([], plans, [], None)
+        except QueryFailedError as failed:
+            raise failed.error from None
+        made = {
+            entry.name: replace(entry, root=root) for (entry, _), root in zip(running, roots, strict=True)
+        }
+        self.entries = {entry.name: made.get(entry.name, entry) for entry in entries}
+
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
     def _undoable(self) -> Undo:
