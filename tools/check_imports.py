@@ -145,7 +145,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "explain": ("catalog",),
         "running": ("catalog",),
         "saving": ("running",),
-        "processor": ("explain", "saving"),
+        "tables": (),
+        "processor": ("explain", "saving", "tables"),
     },
     "spark": {
         "spec": (),

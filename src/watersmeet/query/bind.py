@@ -10,13 +10,13 @@ derived stream whose rows come out without a partner too, is a predicate on the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pyarrow as pa
 
-from watersmeet.errors import OptionError
+from watersmeet.errors import OptionError, listed
 from watersmeet.join.outer import How, join_type
 from watersmeet.query.instruction import PRESENT, Filter, Join, Project, Scan, Union
 from watersmeet.query.statement import Derived, Query, Select, StreamName, UnionAll, WindowCall
@@ -25,7 +25,7 @@ from watersmeet.sql.bind import Binder
 from watersmeet.sql.select import bound_items
 from watersmeet.sql.syntax import Source, Span
 from watersmeet.sql.tree import Call, Column, Expr, Literal, conjunction, substituted
-from watersmeet.streams.window import MOST_STREAMS, Range, Rows, Unbounded, Window
+from watersmeet.streams.window import MOST_STREAMS, Passing, Range, Rows, Unbounded, Window
 
 _TRUE = Literal(types.BOOL, True)
 
@@ -37,6 +37,7 @@ class Setting:
     schemas: Mapping[str, pa.Schema]
     windows: Mapping[str, Window]
     own: Mapping[str, Window]
+    tables: Collection[str] = ()  # which of the streams are tables
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,12 @@ def bind_query(source: Source, query: Query, setting: Setting) -> Bound:
     with source.of_any_depth():
         branches = binding.branches(query)
     for branch in branches:
+        streams = [binding.leaves[leaf] for leaf in branch.source.leaves]
+        if all(stream in setting.tables for stream in streams):
+            raise OptionError(
+                f"a query must have a stream in each FROM, whose rows come; got {listed([repr(one) for one in streams])} alone: tables "
+                "that stay as they are; join them with a stream, or read them where they are from"
+            )
         if branch.window is not None:
             raise source.error(
                 branch.window.span,
@@ -197,12 +204,19 @@ class _Binding:
         join = Join(
             tuple(one.stream for one in inputs),
             tuple(one.leaf for one in inputs),
-            tuple(one.window for one in inputs),
+            self._windows(inputs),
             how.name,
             conjunction([part for part in on if part != _TRUE]) or _TRUE,
         )
         chosen = tuple((name, substituted(expr, columns)) for name, expr in items)
         return _Branch(join, tuple(one.alias for one in inputs), predicate, chosen)
+
+    def _windows(self, inputs: Sequence[_Input]) -> tuple[Window, ...]:
+        """Rows of the only stream beside tables need not be remembered: whoever they could meet is there."""
+        passing = len([one for one in inputs if one.stream not in self.setting.tables]) == 1
+        return tuple(
+            Passing() if passing and one.stream not in self.setting.tables else one.window for one in inputs
+        )
 
     def _how(self, query: Select) -> How:
         if len(query.inputs) > MOST_STREAMS:
@@ -265,6 +279,10 @@ class _Binding:
         name = item.alias if item.alias in own else stream if stream in own else None
         if name is not None:
             self.used.add(name)
+            if stream in self.setting.tables:
+                raise OptionError(
+                    f"windows= must name streams; got {name!r}, a table, which stays as it is; leave it out"
+                )
             if said is not None:
                 raise self.source.error(
                     said.span,
@@ -272,6 +290,11 @@ class _Binding:
                 )
             return own[name]
         default = self.setting.windows[stream]
+        if said is not None and stream in self.setting.tables and said.function != "unbounded":
+            raise self.source.error(
+                said.span,
+                f"a window must be of a stream; got {said.function} around the table {stream!r}, which stays as it is",
+            )
         if said is None:
             return default
         if said.function == "last_rows":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -93,7 +93,7 @@ class Entry:
                 complete = block.complete_from
                 if complete is None:
                     return None
-                found |= {stream: max(found[stream], number) for stream, number in complete.items()}
+                found = {stream: max(number, complete.get(stream, 0)) for stream, number in found.items()}
         return found
 
     def because(self, reason: str) -> Entry:
@@ -105,6 +105,7 @@ def bound_entry(
     entry: Entry,
     schemas: Mapping[str, pa.Schema],
     windows: Mapping[str, Window],
+    tables: Collection[str],
     now: Start,
     kept: Starts,
 ) -> Entry:
@@ -118,7 +119,7 @@ def bound_entry(
     if unknown:
         return _waiting(entry, f"the schema of stream {unknown[0]!r}")
     try:
-        bound = bind_query(asked.source, asked.tree, Setting(schemas, windows, asked.windows))
+        bound = bind_query(asked.source, asked.tree, Setting(schemas, windows, asked.windows, tables))
     except ConditionError:
         open_columns = [
             f"{stream}.{name}" for stream in sorted(asked.streams) for name in _open(schemas[stream])

@@ -9,7 +9,7 @@ Beside the rows there is the history of their arrival, so that a join can begin 
 its own window, also if no join reads it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,15 +67,17 @@ class Feed:
         schemas: Mapping[str, Any],
         cores: int,
         keeps_windows: bool = True,
+        tables: Collection[str] = (),
     ) -> None:
-        """``keeps_windows``: whether a stream keeps its own window, or only what a join may still see."""
-        self.windows, self.names = dict(windows), list(windows)
+        """``keeps_windows``: whether a stream keeps its own window, or only what a join may still see. ``tables``: which of the streams
+        are tables, whose rows all come before those of the others."""
+        self.windows, self.names, self.tables = dict(windows), list(windows), tuple(tables)
         self.history, self.keeps_windows = History(), keeps_windows
         self.shared = SharedStreams([_NOTHING for _ in self.names], cores)
         self.interner = Interner()  # one for all joins, so that they can share indexes of texts
         self._twins: dict[str, list[int]] = {name: [] for name in self.names}
         self.known = self._knowing({})
-        self.learn(given_schemas(schemas, self.names))
+        self.learn(given_schemas(schemas, [name for name in self.names if name not in self.tables]))
 
     # ---- schemas ------------------------------------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ class Feed:
         for name, schema in fresh.items():
             if name not in self.known.schemas:
                 self.shared.streams[self.names.index(name)] = stream = SharedStream(schema)
-                stream.kept = 0 if self.keeps_windows else TOP
+                stream.kept = 0 if self.keeps_windows or name in self.tables else TOP
             else:
                 _retype(self._stream(name).payload, schema)
         self.known = known
@@ -135,6 +137,13 @@ class Feed:
                 raise refuse_time(column, name, "null", 0)
         return found
 
+    def fill(self, tables: Batches) -> None:
+        """The rows of tables, before all others."""
+        self.learn({name: batch.schema for name, batch in tables.items()})
+        for name, batch in tables.items():
+            self._stream(name).payload.append(batch)
+        self.remember(tables, {}, None, [self.names.index(name) for name in tables])
+
     # ---- who reads ----------------------------------------------------------------------------------------------
 
     def attach(self, block: JoinBlock, warm: bool = False, probed: bool = False) -> Outcome | None:
@@ -142,8 +151,15 @@ class Feed:
         try:
             places = self._places(block.streams)
             self.shared.add(block.engine, places)
-            block.begin([self._stream(name).payload.end for name in block.streams], self._clocks(block))
-            return self._replayed(block, probed) if warm else None
+            block.begin(
+                [0 if name in self.tables else self._stream(name).payload.end for name in block.streams],
+                self._clocks(block),
+            )
+            if warm:
+                return self._replayed(block, probed)
+            if any(name in self.tables for name in block.streams):
+                self._give_tables(block)
+            return None
         except BaseException:
             self.detach(block)
             for stream in self.shared.streams:
@@ -177,6 +193,22 @@ class Feed:
         outcome = self.shared.replay(engine, stored.batches, stored.firsts, admission, everything)
         block.look(since)
         return outcome
+
+    def _give_tables(self, block: JoinBlock) -> None:
+        """Give a join its tables: rows that were there before all others. Of the streams it knows nothing yet."""
+        stored, _ = self._stored(block.streams)
+        ends = stored.ends
+        batches = [
+            batch if name in self.tables else batch.slice(0, 0)
+            for name, batch in zip(block.streams, stored.batches, strict=True)
+        ]
+        firsts = [0 if name in self.tables else end for name, end in zip(block.streams, ends, strict=True)]
+        arrived = dict(zip(stored.places, ends, strict=True))
+        steps = Steps(np.array(list(arrived)), np.array(list(arrived.values())), {})
+        stored = Stored(stored.places, batches, firsts)
+        admission = judged_again(block.engine.ledger.arrivals, stored, steps, [True for _ in stored.places])
+        self.shared.replay(block.engine, batches, firsts, admission, probed=False)
+        block.look()
 
     def _newest_over(self, steps: Steps, stored: Stored, k: int, axis: TimeAxis | None) -> int:
         """On the axis of a join, the largest time of rows of its stream k that are not stored; the bottom, if there are none."""
@@ -294,7 +326,9 @@ class Feed:
     def let_go(self) -> None:
         """Drop what neither a stream's own window nor a join holds any more."""
         axes = {self.names.index(name): axis for name, axis in self.known.axes.items()}
-        for g, name in enumerate(self.names) if self.keeps_windows else ():
+        for g, name in enumerate(self.names):
+            if not self.keeps_windows or name in self.tables:
+                continue
             stream, payload = self.shared.streams[g], self.shared.streams[g].payload
             stream.kept = self.history.kept_from(
                 g, self.windows[name], axes.get(g), payload.end, payload.first

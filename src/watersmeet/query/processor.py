@@ -18,7 +18,8 @@ from watersmeet.query.parse import parse_commands
 from watersmeet.query.running import Results, Running, dropped
 from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
-from watersmeet.streams.window import Window, named_windows
+from watersmeet.query.tables import read_tables
+from watersmeet.streams.window import Unbounded, Window, named_windows
 
 MOST_STREAMS = 100
 FINISH = "finish()"
@@ -125,6 +126,8 @@ class Processor:
     - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
     - ``keep``: "windows" (default), a stream keeps its own window even if no query reads it, for queries that start warm; "queries", only
       what queries may still see.
+    - ``tables``: ``{"symbols": data, ...}``, anything that ``push`` takes: rows that queries may name in FROM and join with streams. They
+      were there before the first row, stay as they are, and are stored once.
 
     A query sees the rows that come after it was created. A query that names a stream whose schema is not known yet waits, and begins with
     the push that brings it. A query gives what it would give alone: others that come, go or fail do not change it.
@@ -137,6 +140,7 @@ class Processor:
         schemas: Mapping[str, Any] | None = None,
         cores: int = 1,
         keep: str = "windows",
+        tables: Mapping[str, Any] | None = None,
         **streams: Window,
     ) -> None:
         named = named_windows(windows, streams, OPTIONS, "Processor", 1, MOST_STREAMS)
@@ -144,10 +148,15 @@ class Processor:
             raise OptionError(f"cores= must be a whole number of at least 1; got {cores!r}")
         if keep not in ("windows", "queries"):
             raise OptionError(f"keep= must be 'windows' or 'queries'; got {keep!r}")
-        self._run(Running(Feed(named, {} if schemas is None else schemas, cores, keep == "windows")))
+        filled = read_tables(tables, named)
+        held = {**named, **dict.fromkeys(filled, Unbounded())}
+        feed = Feed(held, {} if schemas is None else schemas, cores, keep == "windows", filled)
+        feed.fill(filled)
+        self._run(Running(feed))
 
     def _run(self, running: Running) -> None:
-        self._running, self.streams = running, tuple(running.feed.windows)
+        feed = running.feed
+        self._running, self.streams = running, tuple(name for name in feed.names if name not in feed.tables)
         self._lock = threading.RLock()
         self._inside = self._finished = self._closed = False
 
@@ -235,7 +244,7 @@ class Processor:
         known = self._running.feed.known
         arrows: dict[str, pa.RecordBatch] = {}
         for name, data in batches.items():  # runs code of the user's, before it is this push's turn
-            if name not in known.readers:
+            if name not in self.streams:
                 raise OptionError(
                     f"push() takes the streams {listed([repr(one) for one in self.streams])}; got {name!r}"
                 )
@@ -328,7 +337,7 @@ class Processor:
         return None if entry is None or entry.number != number else entry
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{name}={window}" for name, window in self._running.feed.windows.items())
+        held = ", ".join(f"{name}={self._running.feed.windows[name]}" for name in self.streams)
         ended = "; finished" if self._finished else "; closed" if self._closed else ""
         return f"<Processor of {held}: {listed([repr(name) for name in self._running.entries]) or 'no queries'}{ended}>"
 

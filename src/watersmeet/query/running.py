@@ -138,13 +138,13 @@ class Running:
         feed = self.feed
         self._serial += 1
         now = Start(self._pushes, self._serial if entry.warm else COLD)
-        bound = bound_entry(entry, feed.known.schemas, feed.windows, now, kept)
+        bound = bound_entry(entry, feed.known.schemas, feed.windows, feed.tables, now, kept)
         if entry.runs or not bound.runs:
             return bound
         since = {
             name: feed.stored_from(name) if entry.warm else feed.arrived(name)
             for name in feed.names
-            if name in entry.asked.streams
+            if name in entry.asked.streams and name not in feed.tables
         }
         return replace(bound, since=since)
 

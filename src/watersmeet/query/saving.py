@@ -38,6 +38,7 @@ def running_state(running: Running) -> tuple[dict[str, Any], dict[str, pa.Table]
         "schemas": {name: schema_to_json(schema) for name, schema in feed.known.schemas.items()},
         "cores": feed.shared.pool.cores,
         "keeps_windows": feed.keeps_windows,
+        "tables": list(feed.tables),
         "arrived": {name: feed.arrived(name) for name in feed.names},
         "counters": running.counters,
         "queries": [_entry_to_json(entry) for entry in running.entries.values()],
@@ -49,7 +50,7 @@ def running_state(running: Running) -> tuple[dict[str, Any], dict[str, pa.Table]
 def restored(header: Mapping[str, Any], tables: Tables) -> Running:
     """What was saved, running."""
     windows = {name: window_from_json(window) for name, window in header["windows"].items()}
-    feed = Feed(windows, {}, header["cores"], header["keeps_windows"])
+    feed = Feed(windows, {}, header["cores"], header["keeps_windows"], header["tables"])
     schemas = {name: schema_from_json(schema) for name, schema in header["schemas"].items()}
     feed.learn({name: schema for name, schema in schemas.items() if schema is not None})
     for name in schemas:
@@ -104,7 +105,7 @@ def _entry_from_json(data: Mapping[str, Any], running: Running) -> Entry:
     if data["stopped"] is not None:
         return entry.because(data["stopped"])
     feed = running.feed
-    bound = bound_entry(entry, feed.known.schemas, feed.windows, Start(0), {})
+    bound = bound_entry(entry, feed.known.schemas, feed.windows, feed.tables, Start(0), {})
     if bound.bound is None:
         return bound
     stateful = remembering(bound.bound.plan)
