@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -69,6 +69,7 @@ class Entry:
     bound: Bound | None = None
     starts: Starts = field(default_factory=dict)  # of all that remembers
     since: Mapping[str, int] = field(default_factory=dict)  # by stream: the first row that it was given
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by stream: those that it may name
     generation: int = 0  # how often it was altered
     warm: bool = False  # whether it begins with the rows that are stored
     backfill: bool = False  # whether what it makes of them is asked for
@@ -109,7 +110,8 @@ def bound_entry(
     now: Start,
     kept: Starts,
 ) -> Entry:
-    """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused.
+    """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused. It names the columns that
+    its streams had when it began: others may have been added since.
 
     ``kept``: what it had before that remembers, which goes on, unless the past of it is asked for. Other blocks begin ``now``; a warm
     query shares them with others, if their past is not asked for.
@@ -118,6 +120,11 @@ def bound_entry(
     unknown = sorted(asked.streams - schemas.keys())
     if unknown:
         return _waiting(entry, f"the schema of stream {unknown[0]!r}")
+    columns = entry.columns or {stream: schemas[stream].names for stream in sorted(asked.streams)}
+    schemas = {
+        stream: pa.schema([schemas[stream].field(name) for name in names])
+        for stream, names in columns.items()
+    }
     try:
         bound = bind_query(asked.source, asked.tree, Setting(schemas, windows, asked.windows, tables))
     except ConditionError:
@@ -143,7 +150,9 @@ def bound_entry(
     starts = {one: kept.get(one, now) for one in stateful}
     if bound == entry.bound and starts == entry.starts:
         return entry
-    return replace(entry, bound=bound, starts=starts, root=None, waits=None, looks_back=looks_back)
+    return replace(
+        entry, bound=bound, starts=starts, columns=columns, root=None, waits=None, looks_back=looks_back
+    )
 
 
 def _waiting(entry: Entry, what: str) -> Entry:

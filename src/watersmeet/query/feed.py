@@ -73,6 +73,7 @@ class Feed:
         are tables, whose rows all come before those of the others."""
         self.windows, self.names, self.tables = dict(windows), list(windows), tuple(tables)
         self.history, self.keeps_windows = History(), keeps_windows
+        self.added: Mapping[str, Sequence[str]] = {}  # by stream: columns that rows may lack
         self.shared = SharedStreams([_NOTHING for _ in self.names], cores)
         self.interner = Interner()  # one for all joins, so that they can share indexes of texts
         self._twins: dict[str, list[int]] = {name: [] for name in self.names}
@@ -105,17 +106,35 @@ class Feed:
             window = self.windows[name]
             if window.time is not None and not _open_time(schema, window.time):
                 axes[name] = TimeAxis((name,), (window,), (schema,))
-        return Known(schemas, {name: Reader(name, schemas.get(name)) for name in self.names}, axes)
+        readers = {name: Reader(name, schemas.get(name), self.added.get(name, ())) for name in self.names}
+        return Known(schemas, readers, axes)
+
+    def grow(self, stream: str, columns: pa.Schema) -> None:
+        """A stream has more columns; in the rows that are stored they are NULL."""
+        payload = self._stream(stream).payload
+        schema = pa.schema([*self.known.schemas[stream], *columns])
+        batches = [
+            pa.RecordBatch.from_arrays(
+                [*batch.columns, *(pa.nulls(batch.num_rows, column.type) for column in columns)],
+                schema=schema,
+            )
+            for batch in payload.chunks.batches
+        ]
+        chunks = Chunks(batches, list(payload.chunks.firsts))
+        self.added = {**self.added, stream: [*self.added.get(stream, ()), *columns.names]}
+        known = self._knowing({**self.known.schemas, stream: schema})
+        payload.schema, payload.columns, payload.chunks = schema, schema.names, chunks
+        self.known = known
 
     def mark(self) -> Any:
         """What is known, and how it is stored."""
         stored = [(stream, stream.kept, _layout(stream.payload)) for stream in self.shared.streams]
         twins = {name: list(twins) for name, twins in self._twins.items()}
-        return self.known, stored, twins, self.history.mark()
+        return self.known, self.added, stored, twins, self.history.mark()
 
     def back_to(self, mark: Any) -> None:
         """As it was at the mark, but for rows: those are taken back by ``take_back``."""
-        self.known, stored, twins, history = mark
+        self.known, self.added, stored, twins, history = mark
         self.history.back_to(history)
         self.shared.streams[:] = [stream for stream, _, _ in stored]
         for stream, kept, (schema, columns, chunks) in stored:

@@ -19,6 +19,7 @@ from watersmeet.query.running import Results, Running, dropped
 from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
 from watersmeet.query.tables import read_tables
+from watersmeet.streams.schema import added_columns
 from watersmeet.streams.window import Unbounded, Window, named_windows
 
 MOST_STREAMS = 100
@@ -205,6 +206,26 @@ class Processor:
             return {name: self._handle(entries[name], past.get(name)) for name in named if name in entries}
 
         return self._in_turn("execute()", self._running.execute, commands, None, None, shown)
+
+    def alter_stream(self, stream: str, *, add: Mapping[str, pa.DataType] | pa.Schema) -> None:
+        """A stream has more columns from the next push on: ``qp.alter_stream("trades", add={"venue": pa.string()})``.
+
+        They are NULL in the rows that are stored, and in those of batches that leave them out. Queries keep their columns, also where they
+        have ``*``; those that are created or altered from now on see the new ones.
+        """
+        self._in_turn("alter_stream()", self._grow, stream, add)
+
+    def _grow(self, stream: str, add: Any) -> None:
+        if stream not in self.streams:
+            raise OptionError(
+                f"alter_stream() takes one of the streams {listed([repr(one) for one in self.streams])}; got {stream!r}"
+            )
+        known = self._running.feed.known.schemas.get(stream)
+        if known is None:
+            raise StateError(
+                f"alter_stream() needs the schema of stream {stream!r}, which is not known yet; give schemas=, or push a batch first"
+            )
+        self._running.grow(stream, added_columns(stream, add, known))
 
     def queries(self) -> dict[str, Query]:
         """All queries by name, in the order in which they were created; also those that wait or have been stopped."""

@@ -178,6 +178,12 @@ class Running:
         except Exception as error:
             raise QueryFailedError(entry.name, error) from error
 
+    def grow(self, stream: str, columns: pa.Schema) -> None:
+        """A stream has more columns from now on. Queries go on with those that they know."""
+        undo = self._undoable()
+        self.feed.grow(stream, columns)
+        self._pending = Settle(self._pushes, undo.changes)
+
     # ---- one push -----------------------------------------------------------------------------------------------
 
     def push(self, known: Known, arrows: dict[str, pa.RecordBatch], order: Any) -> Results:

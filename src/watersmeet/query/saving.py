@@ -39,6 +39,7 @@ def running_state(running: Running) -> tuple[dict[str, Any], dict[str, pa.Table]
         "cores": feed.shared.pool.cores,
         "keeps_windows": feed.keeps_windows,
         "tables": list(feed.tables),
+        "added": {name: list(columns) for name, columns in feed.added.items()},
         "arrived": {name: feed.arrived(name) for name in feed.names},
         "counters": running.counters,
         "queries": [_entry_to_json(entry) for entry in running.entries.values()],
@@ -51,6 +52,7 @@ def restored(header: Mapping[str, Any], tables: Tables) -> Running:
     """What was saved, running."""
     windows = {name: window_from_json(window) for name, window in header["windows"].items()}
     feed = Feed(windows, {}, header["cores"], header["keeps_windows"], header["tables"])
+    feed.added = header["added"]
     schemas = {name: schema_from_json(schema) for name, schema in header["schemas"].items()}
     feed.learn({name: schema for name, schema in schemas.items() if schema is not None})
     for name in schemas:
@@ -92,6 +94,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         "windows": {name: window.to_json() for name, window in entry.asked.windows.items()},
         "starts": [list(start) for start in starts],
         "since": dict(entry.since),
+        "columns": {stream: list(names) for stream, names in entry.columns.items()},
         "generation": entry.generation,
         "warm": entry.warm,
         "stopped": entry.stopped,
@@ -101,7 +104,14 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
 def _entry_from_json(data: Mapping[str, Any], running: Running) -> Entry:
     own = {name: window_from_json(window) for name, window in data["windows"].items()}
     asked = read_query(data["sql"], own, running.feed.names)
-    entry = Entry(data["number"], data["name"], asked, generation=data["generation"], warm=data["warm"])
+    entry = Entry(
+        data["number"],
+        data["name"],
+        asked,
+        columns=data["columns"],
+        generation=data["generation"],
+        warm=data["warm"],
+    )
     if data["stopped"] is not None:
         return entry.because(data["stopped"])
     feed = running.feed
