@@ -71,6 +71,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "history": ("clock",),
         "replay": ("arrival", "history"),
         "interleave": ("clock",),
+        "moment": ("batch",),
     },
     "join": {
         "matches": (),

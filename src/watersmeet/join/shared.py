@@ -292,6 +292,17 @@ class SharedStreams:
             stream.drop_unseen()
         return outcomes
 
+    def advance(self, latest: Mapping[JoinEngine, Sequence[int | None]]) -> dict[JoinEngine, Outcome]:
+        """Streams have come to these times without a row: codes, for each reader on its own axis. Until ``commit`` it can be taken back."""
+        self.mend()
+        self.failures = {}
+        self._before = [stream.payload.mark() for stream in self.streams]
+        outcomes: dict[JoinEngine, Outcome] = {}
+        for engine, streams in self.readers.items():
+            with self._noted(engine):
+                outcomes[engine] = engine.advance(latest.get(engine, [None] * len(streams)))
+        return outcomes
+
     def _noted(self, engine: JoinEngine) -> "_Noted":
         return _Noted(self.failures, engine)
 

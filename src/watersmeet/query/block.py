@@ -42,6 +42,10 @@ class Turn(Protocol):
     def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
         """A stream's rows, and the arrival number of the first; None: none have come."""
 
+    @property
+    def clocks(self) -> Mapping[str, pa.Array]:
+        """Times to which streams have come without a row."""
+
     def joined(self, engine: JoinEngine) -> Outcome:
         """What a join has found."""
 

@@ -333,6 +333,27 @@ class Feed:
         rest = [g for g in range(len(mine)) if g not in turns]
         return self.shared.push(mine, order, [*turns, *rest])
 
+    def advance(
+        self, times: Mapping[str, pa.Array], blocks: Iterable[JoinBlock]
+    ) -> dict[JoinEngine, Outcome]:
+        """Streams have come to these times without a row. A join that goes by another column's times does not move."""
+        latest: dict[JoinEngine, list[int | None]] = {}
+        for block in blocks:
+            latest[block.engine] = [
+                int(block.axis.column_codes(k, times[name])[0])
+                if block.axis is not None and name in times and window.time == self.windows[name].time
+                else None
+                for k, (name, window) in enumerate(block.windows)
+            ]
+        return self.shared.advance(latest)
+
+    def remember_times(self, times: Mapping[str, pa.Array]) -> None:
+        """The same, once it has happened."""
+        for name, time in times.items():
+            code = int(self.known.axes[name].column_codes(0, time)[0])
+            self.history.advance(self.names.index(name), code, time)
+        self.let_go()
+
     def remember(
         self, batches: Batches, times: Times, order: np.ndarray | None, turns: Sequence[int]
     ) -> None:

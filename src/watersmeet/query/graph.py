@@ -208,6 +208,9 @@ class GraphTurn:
     batches: Batches
     firsts: Mapping[str, int]  # arrival number of each batch's first row
     outcomes: Mapping[JoinEngine, Outcome]
+    clocks: Mapping[str, pa.Array] = field(
+        default_factory=dict
+    )  # times to which streams have come without a row
     counts: bool = True  # whether blocks count what they give; of the past they do not
     _given: dict[Block, Delta] = field(default_factory=dict)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.api.result import Result
 from watersmeet.api.state import read_state, write_state
-from watersmeet.errors import OptionError, StateError, listed
+from watersmeet.errors import DataError, OptionError, StateError, listed
 from watersmeet.query.catalog import Entry
 from watersmeet.query.explain import block_readers, explain_processor, explain_query
 from watersmeet.query.feed import Feed
@@ -19,6 +19,7 @@ from watersmeet.query.running import Results, Running, dropped
 from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
 from watersmeet.query.tables import read_tables
+from watersmeet.streams.moment import moment, refused
 from watersmeet.streams.schema import added_columns
 from watersmeet.streams.window import Unbounded, Window, named_windows
 
@@ -273,6 +274,45 @@ class Processor:
             if batch is not None:
                 arrows[name] = batch
         return self._in_turn("a push", self._running.push, known, arrows, order)
+
+    def advance(self, clocks: Mapping[str, Any] | None = None, /, **times: Any) -> Results:
+        """Move the clocks of streams that have no rows to push, and get the results that waited for it.
+
+        ``qp.advance(quotes="2024-05-01 12:00:05")``, as ``StreamJoin.advance``: to every query it is as if a row with that time had come
+        that matches nothing. The stream's own window must be a ``Range``, whose column the time is of.
+        """
+        if clocks is not None and not isinstance(clocks, Mapping):
+            raise OptionError(
+                f"advance() takes times by stream, such as advance({self.streams[0]}=time); got {type(clocks).__name__}"
+            )
+        return self._in_turn("advance()", self._advance, {**(clocks or {}), **times})
+
+    def _advance(self, times: Mapping[str, Any]) -> Results:
+        return self._running.advance({name: self._moment(name, value) for name, value in times.items()})
+
+    def _moment(self, stream: str, value: Any) -> pa.Array:
+        if stream not in self.streams:
+            raise OptionError(
+                f"advance() takes the streams {listed([repr(one) for one in self.streams])}; got {stream!r}"
+            )
+        feed = self._running.feed
+        window, axis = feed.windows[stream], feed.known.axes.get(stream)
+        if window.time is None:
+            raise OptionError(
+                f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
+            )
+        if axis is None:
+            raise StateError(
+                f"advance() needs the schema of stream {stream!r}, which is not known yet; give schemas= when the processor is made, or "
+                "push a batch first"
+            )
+        field = feed.known.schemas[stream].field(window.time)
+        time = moment(stream, field, value)
+        try:
+            axis.column_codes(0, time)
+        except DataError as error:
+            raise refused(stream, field, value) from error
+        return time
 
     def finish(self) -> Results:
         """End the streams: every query gives the rows that still wait for a partner. No push after it."""

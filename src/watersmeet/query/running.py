@@ -199,7 +199,7 @@ class Running:
         turns = [self.feed.names.index(name) for name in arrows]
         sequence = self._sequence(order, arrows)
         firsts = {name: feed.arrived(name) for name in arrows}
-        outcomes = self._joined(arrows, sequence, turns, stopped)
+        outcomes = self._joined(lambda: feed.push(arrows, sequence, turns), stopped)
         feed.remember(arrows, times, sequence, turns)
         results = self._results(GraphTurn(feed.known.schemas, arrows, firsts, outcomes), stopped)
         return self._counted(results, stopped, self._pushes + 1)
@@ -247,12 +247,12 @@ class Running:
         return np.array([self.feed.names.index(name) for name in names], np.uint8)[found]
 
     def _joined(
-        self, arrows: Batches, sequence: np.ndarray | None, turns: Sequence[int], stopped: dict[str, str]
+        self, push: Callable[[], dict[JoinEngine, Outcome]], stopped: dict[str, str]
     ) -> dict[JoinEngine, Outcome]:
         """What the joins find. One that fails is stopped, with the queries that it is for, and the others begin again."""
         while True:
             try:
-                return self.feed.push(arrows, sequence, turns)
+                return push()
             except MemoryError:
                 raise
             except Exception:
@@ -268,11 +268,7 @@ class Running:
         assert isinstance(undo, Undo)
         before = {name: _stopped_by(entry, failures, {}) for name, entry in undo.entries.items()}
         self._pending = undo = replace(undo, entries=before)
-        failed = [
-            block
-            for block in self.graph.blocks.values()
-            if isinstance(block, JoinBlock) and block.engine in failures
-        ]
+        failed = [block for block in self._joins() if block.engine in failures]
         entries = {name: _stopped_by(entry, failures, stopped) for name, entry in self.entries.items()}
         self._change(entries, undo)
         for block in failed:
@@ -318,6 +314,18 @@ class Running:
         given.stopped = stopped
         self._pending = Settle(pushes, undo.changes)
         return given
+
+    def advance(self, times: Mapping[str, pa.Array]) -> Results:
+        """Streams have come to these times without a row."""
+        self._undoable()
+        stopped: dict[str, str] = {}
+        outcomes = self._joined(lambda: self.feed.advance(times, self._joins()), stopped)
+        self.feed.remember_times(times)
+        turn = GraphTurn(self.feed.known.schemas, {}, {}, outcomes, clocks=times)
+        return self._counted(self._results(turn, stopped), stopped, self._pushes + 1)
+
+    def _joins(self) -> list[JoinBlock]:
+        return [block for block in self.graph.blocks.values() if isinstance(block, JoinBlock)]
 
     def finish(self) -> Results:
         """End the streams."""
