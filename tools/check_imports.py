@@ -69,7 +69,10 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "payload": ("batch",),
         "clock": ("window",),
         "arrival": ("clock",),
+        "history": ("clock",),
+        "replay": ("arrival", "history"),
         "interleave": ("clock",),
+        "moment": ("batch",),
     },
     "join": {
         "matches": (),
@@ -99,6 +102,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "shared": ("engine",),
         "interface": ("planning",),
         "snapshot": ("interface",),
+        "reading": ("engine", "snapshot"),
     },
     "flow": {
         "network": (),
@@ -154,7 +158,9 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "catalog": ("parse", "answer", "graph"),
         "explain": ("catalog",),
         "running": ("catalog", "turn"),
-        "processor": ("explain", "running"),
+        "saving": ("running",),
+        "tables": (),
+        "processor": ("explain", "saving", "tables"),
     },
     "spark": {
         "spec": (),
