@@ -266,7 +266,7 @@ def test_zero_and_minus_zero_are_not_the_same_plan() -> None:
 
 
 def test_selections_store_no_rows_and_dropped_joins_give_theirs_back() -> None:
-    qp = processor()
+    qp = processor(keep="queries")
     qp.create("all", "SELECT * FROM trades")
     qp.push(trades=trades(("A", 1, 10)))
     assert "1 row arrived, 0 stored" in qp.explain()

@@ -227,8 +227,8 @@ STATEMENT = "a statement must be CREATE QUERY name AS SELECT ..., ALTER QUERY na
             "a query must be SQL text; got an empty text; write SELECT ... FROM ...",
         ),
         (
-            lambda qp: qp.create("new", "SELECT k FROM t", start="warm"),
-            "start= must be 'now'; got 'warm'; a start from stored rows is not",
+            lambda qp: qp.create("new", "SELECT k FROM t", start="hot"),
+            "start= must be 'now' or 'warm'; got 'hot'",
         ),
         (
             lambda qp: qp.create("new", "SELECT k FROM t", windows={"q": wm.Rows(1)}),

@@ -3,6 +3,7 @@
 import json
 import re
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -254,3 +255,22 @@ def test_expressions_become_comparisons_or_code(text: str, words: str) -> None:
     qp.create("q", text)
     assert words in str(qp.fabric_assignment())
     check(qp.fabric_assignment().assignment)
+
+
+def test_a_saved_processor_stands_in_its_fabric_as_before(tmp_path: Path) -> None:
+    fabric = wm.Fabric.op_chain(4, window=6)
+    qp = wm.Processor(windows=WINDOWS, schemas=SCHEMAS, fabric=fabric)
+    qp.create("first", OTHER)
+    qp.create("p", JOIN + " WHERE a.x > 3")
+    qp.create("q", "SELECT b.y FROM b JOIN c ON b.k = c.k WHERE b.y > 1.0")
+    qp.drop("first")
+    batches = {"a": {"k": [1], "x": [5], "name": ["n"]}, "b": {"k": [1], "y": [2.0]}}
+    qp.push(batches)
+    qp.save(tmp_path / "state")
+    loaded = wm.Processor.load(tmp_path / "state")
+    assert str(loaded.fabric_assignment()) == str(qp.fabric_assignment())
+    assert answers(loaded.push(batches)) == answers(qp.push(batches))
+    refused = "SELECT a.x FROM last_rows(a, 20) a JOIN last_rows(b, 20) b ON a.x = b.y"
+    for one in (qp, loaded):
+        with pytest.raises(wm.FabricError, match="must fit the fabric beside the others"):
+            one.create("more", refused)

@@ -18,6 +18,7 @@ SQL = {
     "self": "SELECT p.x, q.x AS y FROM a p JOIN a q ON p.k = q.k AND p.x <= q.x",
     "few": "SELECT x FROM a WHERE k = 1",
     "union": "SELECT x FROM a UNION ALL SELECT b.x FROM b JOIN c ON b.k = c.k",
+    "table": "SELECT a.x, n.name FROM a LEFT JOIN names n ON a.k = n.k",
     "timed": "SELECT a.x, b.x AS y FROM last_range(a, 4) JOIN last_range(b, 4) ON a.k = b.k",
 }
 SCHEMA = pa.schema({"k": pa.int64(), "x": pa.int64(), "at": pa.int64(), "note": pa.string()})
@@ -47,7 +48,9 @@ def push(qp: wm.Processor, number: int, **options: Any) -> dict[str, wm.Result]:
 
 def started(schemas: bool = True, pushes: int = 3) -> wm.Processor:
     windows = dict.fromkeys("abc", wm.Range(20, time="at", lateness=4))
-    qp = wm.Processor(windows=windows, schemas=dict.fromkeys("abc", SCHEMA) if schemas else None)
+    names = {"k": [0, 1], "name": ["zero", "one"]}
+    given = dict.fromkeys("abc", SCHEMA) if schemas else None
+    qp = wm.Processor(windows=windows, schemas=given, tables={"names": names})
     for number in range(pushes):
         push(qp, number)
         for name, sql in list(SQL.items())[number * 3 : number * 3 + 3]:
@@ -120,12 +123,20 @@ def failed(qp: wm.Processor) -> dict[str, wm.Result]:
     return qp.push(a=batch(4), b=empty, c=batch(4))
 
 
+def warm_at_once(qp: wm.Processor) -> dict[str, wm.Result]:
+    """One statement: nothing of it remains if it is interrupted."""
+    query = qp.create("warm", SQL["outer"], start="warm", backfill=True)
+    assert query.backfill is not None
+    return {"warm": query.backfill}
+
+
 CASES: dict[str, tuple[Callable[[], wm.Processor], Callable[[wm.Processor], Any]]] = {
     "push": (started, lambda qp: push(qp, 4)),
     "order": (started, lambda qp: push(qp, 4, order="at")),
     "learn": (waiting, lambda qp: qp.push(c=batch(3))),
     "type": (waiting, lambda qp: qp.push(a=batch(4, "a text"))),
     "execute": (started, altered),
+    "warm": (started, warm_at_once),
 }
 
 

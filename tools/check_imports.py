@@ -71,7 +71,10 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "payload": ("gathering",),
         "clock": ("window",),
         "arrival": ("clock",),
+        "history": ("clock",),
+        "replay": ("arrival", "history"),
         "interleave": ("clock",),
+        "moment": ("batch",),
     },
     "join": {
         "matches": (),
@@ -104,6 +107,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "shared": ("engine",),
         "interface": ("planning",),
         "snapshot": ("interface",),
+        "reading": ("engine", "snapshot"),
     },
     "flow": {
         "network": (),
@@ -182,7 +186,9 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "placed": ("catalog", "needs"),
         "explain": ("catalog",),
         "running": ("catalog", "turn", "placed"),
-        "processor": ("explain", "running"),
+        "saving": ("running",),
+        "tables": (),
+        "processor": ("explain", "saving", "tables"),
     },
     "spark": {
         "spec": (),

@@ -40,12 +40,20 @@ class Expiry:
     def come(self, keys: np.ndarray) -> int:
         """Rows with these keys have come. Returns the bound."""
         seen, clock = self.seen + keys.size, max(self.clock, int(keys.max()) if keys.size else BOTTOM)
-        if self._axis is None:
-            bound = int(self._window.lowest(seen))
-        else:
-            bound = self._axis.earliest(0, clock) if clock > BOTTOM else BOTTOM
+        bound = self._bound(seen, clock)
         self.seen, self.clock = seen, clock
         return bound
+
+    def advance(self, time: pa.Array) -> int:
+        """The clock has come to a time without a row. Returns the bound."""
+        if self._axis is not None:
+            self.clock = max(self.clock, int(self._axis.column_codes(0, time)[0]))
+        return self._bound(self.seen, self.clock)
+
+    def _bound(self, seen: int, clock: int) -> int:
+        if self._axis is None:
+            return int(self._window.lowest(seen))
+        return self._axis.earliest(0, clock) if clock > BOTTOM else BOTTOM
 
     def mark(self) -> tuple[int, int]:
         return self.seen, self.clock

@@ -20,6 +20,7 @@ from watersmeet.errors import StateError
 
 HEADER = "state.json"
 FORMAT = 1
+JOIN = "StreamJoin"  # whose state it is, if a header does not say
 
 
 def write_state(
@@ -66,8 +67,10 @@ def _write(path: Path, data: Any) -> None:
         os.fsync(out.fileno())
 
 
-def read_state(directory: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-    """Header and tables of a saved state, every checksum verified."""
+def read_state(
+    directory: str | os.PathLike[str], kind: str = JOIN
+) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    """Header and tables of a saved state, every checksum verified. ``kind``: whose state it must be."""
     folder = Path(directory)
     try:
         header = json.loads(_read(folder / HEADER))
@@ -82,6 +85,11 @@ def read_state(directory: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
     if header["format"] != FORMAT:
         raise StateError(
             f"{folder / HEADER} must have format {FORMAT}; got {header['format']!r}; load it with the version that saved it"
+        )
+    found = header.get("kind", JOIN)
+    if found != kind:
+        raise StateError(
+            f"{folder} must hold the state of a {kind}; it holds that of a {found}; load it with {found}.load"
         )
     return header, {
         name: _read_table(folder / entry["file"], entry) for name, entry in header["files"].items()

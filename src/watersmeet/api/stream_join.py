@@ -23,7 +23,7 @@ from watersmeet.api.state import (
     write_state,
 )
 from watersmeet.api.tally import Tally
-from watersmeet.errors import DataError, OptionError, SchemaError, StateError, listed
+from watersmeet.errors import DataError, OptionError, StateError, listed
 from watersmeet.flow.catalog import spelled_out
 from watersmeet.flow.driver.engine import FlowEngine
 from watersmeet.flow.options import FlowModel
@@ -36,6 +36,7 @@ from watersmeet.join.snapshot import restore, snapshot, stored_rows
 from watersmeet.streams.batch import Reader, retyped
 from watersmeet.streams.clock import refuse_time
 from watersmeet.streams.interleave import interleaving, order_codes
+from watersmeet.streams.moment import moment, refused
 from watersmeet.streams.window import Window, named_windows, window_from_json
 
 FINISH = "finish()"
@@ -422,23 +423,11 @@ class StreamJoin:
                 "schemas= when the join is made, or push a batch first"
             )
         field = schema.field(window.time)
+        time = moment(stream, field, value)
         try:
-            if isinstance(value, str) and pa.types.is_temporal(field.type):
-                value = pa.scalar(value).cast(field.type)
-            one = pa.array([value], value.type) if isinstance(value, pa.Scalar) else [value]
-            batch = Reader(stream, pa.schema([field])).read({window.time: one})
-            assert batch is not None
-            return int(axis.codes(k, batch)[0])
-        except (pa.ArrowException, UnicodeError, SchemaError, DataError) as error:
-            zone = getattr(field.type, "tz", None)
-            hint = (
-                f"; write the zone, as in '2024-05-01 12:00:00+00:00' (the column's is {zone})"
-                if zone
-                else ""
-            )
-            raise OptionError(
-                f"advance({stream}=...) must be a time that column {window.time!r} can hold, {field.type}; got {value!r}{hint}"
-            ) from error
+            return int(axis.column_codes(k, time)[0])
+        except DataError as error:
+            raise refused(stream, field, value) from error
 
     def finish(self) -> Result:
         """End the streams: rows that still wait for a partner are emitted, and the state is given back.

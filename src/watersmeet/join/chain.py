@@ -328,6 +328,11 @@ def never(sub: SubWindow) -> bool:
     return False
 
 
+def always(sub: SubWindow) -> bool:
+    """For blocks that are sub-windows of their own."""
+    return True
+
+
 class Chain:
     """The sub-windows of one stream, oldest first."""
 

@@ -19,7 +19,7 @@ from watersmeet.errors import OptionError
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.join.access import PARALLEL, Access
 from watersmeet.join.access import indexes as access_indexes
-from watersmeet.join.chain import Block, Chain, Maker, SubWindow
+from watersmeet.join.chain import Block, Chain, Maker, SubWindow, always
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
@@ -40,7 +40,7 @@ class Shelf(Protocol):
     def insert(self, chain: Chain, block: Block, indexes: Maker) -> None: ...
 
     def indexes(
-        self, access: Access, k: int, base: int, capacity: int, previous: SubWindow | None
+        self, access: Access, k: int, base: int, rows: int, capacity: int, previous: SubWindow | None
     ) -> Sequence[Index]: ...
 
 
@@ -135,7 +135,8 @@ class JoinEngine:
             for sub in old.subwindows:
                 batch = ledger.payload_of(k).rows_between(sub.base, sub.end)
                 times = None if sub.times is None else sub.times[: batch.num_rows]
-                chain.renew(sub, self._block(k, batch, sub.base, times), partial(self._indexes, k, sub.base))
+                block = self._block(k, batch, sub.base, times)
+                chain.renew(sub, block, partial(self._indexes, k, sub.base, block.count))
             old.become(chain)
 
     def _block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
@@ -217,6 +218,27 @@ class JoinEngine:
         arrivals = self.ledger.arrivals
         admission = arrivals.nobody(arrivals.moved(latest))
         return self._apply(Push([None for _ in self.places], admission, Matches(streams=len(self.streams))))
+
+    def replay(self, push: Push, capacities: Sequence[Sequence[int]], probed: bool) -> Outcome:
+        """Rows that came before this join was made, as if it had been there: each slice becomes a sub-window of such a capacity.
+
+        ``probed``: whether results are looked for too; an inner join needs none of them in order to go on.
+        """
+        access = self.planning.access
+        assert access is not None
+        self._run(self.preparing(push), push.rows)
+        self.write_down()
+        self.ledger.enter(push.pushed, push.admission)
+        for k, mine in enumerate(push.pushed):
+            for (block, _), capacity in zip([] if mine is None else mine.parts, capacities[k], strict=True):
+                indexes = partial(self._indexes, k, block.first, block.count)
+                self.ledger.chains[k].insert(block, partial(int, capacity), indexes, always)
+        for streams in access.rounds() if probed else ():
+            self._run(
+                [task for k in streams for task in self._probes(push.pushed, k, push.matches)], push.rows
+            )
+            self._after()
+        return self._left(push.matches, push.admission.gone, push.late)
 
     def _let_in(self, mine: Pushed | None, visitors: Pushed) -> None:
         """Visitors are numbered after the rows that stay, for as long as the push takes."""
@@ -341,7 +363,7 @@ class JoinEngine:
 
     def insert(self, k: int, block: Block) -> None:
         """Store a block in its stream's chain."""
-        chain, indexes = self.ledger.chains[k], partial(self._indexes, k, block.first)
+        chain, indexes = self.ledger.chains[k], partial(self._indexes, k, block.first, block.count)
         if self.shelves is None:
             chain.insert(block, partial(self.subwindow, k), indexes, self.ledger.long_enough)
         else:
@@ -353,13 +375,15 @@ class JoinEngine:
         kinds = () if access is None else access.kinds(k)
         return self.planning.sizing.rows(k, self.ledger.chains[k].rows, kinds)
 
-    def _indexes(self, k: int, base: int, capacity: int, previous: SubWindow | None) -> Sequence[Index]:
-        """For the sub-window of stream k that begins with row ``base``."""
+    def _indexes(
+        self, k: int, base: int, rows: int, capacity: int, previous: SubWindow | None
+    ) -> Sequence[Index]:
+        """For the sub-window of stream k that begins with row ``base``, and gets so many rows at once."""
         access = self.planning.access
         if access is None:
             return ()
         if self.shelves is not None:
-            return self.shelves[k].indexes(access, k, base, capacity, previous)
+            return self.shelves[k].indexes(access, k, base, rows, capacity, previous)
         return access_indexes(access, k, capacity, previous)
 
     # ---- probe --------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def slices(
     pieces = 1.0
     counted = [window.rows for window in windows if window.rows is not None]
     if interleaved and counted:
-        pieces = rows / (2 * max(counted))
+        pieces = rows / (2 * max(1, *counted))
     if times is not None and times.size and axis is not None:
         pieces = max(pieces, axis.windows_between(int(times.min()), int(times.max())) / 2)
     count = int(max(1, min(pieces, rows / SLICE)))

@@ -14,6 +14,7 @@ keys. Validity ranges make that invisible: a join gives what it would give alone
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -27,6 +28,8 @@ from watersmeet.join.engine import JoinEngine, Push
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.pool import Pool, Task
+from watersmeet.streams.arrival import Admission
+from watersmeet.streams.clock import TOP
 from watersmeet.streams.payload import Payload
 from watersmeet.streams.window import Window
 
@@ -62,6 +65,30 @@ class Shelf:
         full = size is not None
         chain.insert(block, lambda: size or self._least(), indexes, lambda sub: full)
 
+    def whole(self, engine: JoinEngine, number: int) -> int:
+        """Where the sub-window begins that a row is in, of the reader that has most rows: whole ones can be shared."""
+        most = self._most(engine)
+        subwindows = [] if most is None else most.subwindows
+        return next((sub.base for sub in subwindows if sub.base <= number < sub.end), number)
+
+    def _most(self, engine: JoinEngine) -> Chain | None:
+        others = [one.ledger.chains[j] for one, j in self.readers if one is not engine]
+        return min(others, key=lambda chain: chain.first, default=None)
+
+    def borders(self, engine: JoinEngine, k: int, first: int, end: int) -> tuple[list[int], list[int]]:
+        """Where a reader that comes later cuts the rows [first, end), and the capacity of each piece: as the one that has most of them
+        has cut them, and what it does not have into pieces of the size that suits the reader."""
+        most = self._most(engine)
+        subwindows = [] if most is None else [sub for sub in most.subwindows if first <= sub.base < end]
+        capacities = {sub.base: sub.capacity for sub in subwindows}
+        cuts = {first, end, *capacities, *(sub.end for sub in subwindows)}
+        size = engine.planning.sizing.rows(k, end - first)
+        for low, high in pairwise(sorted(cuts)):
+            if low not in capacities:
+                cuts.update(range(low, high, size))
+        places = sorted(cuts)
+        return places, [capacities.get(low, high - low) for low, high in pairwise(places)]
+
     def _size(self, block: Block) -> int | None:
         """How many rows new sub-windows are made for, if any reader needs a new one for the block; None: there is room."""
         newest = [(engine, engine.ledger.chains[k].subwindows[-1:]) for engine, k in self.readers]
@@ -75,13 +102,16 @@ class Shelf:
         return min(engine.subwindow(k) for engine, k in self.readers)
 
     def indexes(
-        self, access: Access, k: int, base: int, capacity: int, previous: SubWindow | None
+        self, access: Access, k: int, base: int, rows: int, capacity: int, previous: SubWindow | None
     ) -> list[Index]:
-        """For a reader's sub-window that begins with row ``base``: those that others have made, where they are what it wants."""
+        """For a reader's sub-window that begins with row ``base``: those that others have made, where they are what it wants.
+
+        ``rows``: how many it gets at once. An index that has others than these is that of another sub-window.
+        """
         found = []
         for place, identity in enumerate(access.identities(k)):
             index = self._indexes.get((base, identity))
-            if index is None:
+            if index is None or index.filled != rows:
                 index = access.index(
                     k, place, capacity, None if previous is None else previous.indexes[place]
                 )
@@ -92,12 +122,23 @@ class Shelf:
 
 
 class SharedStream:
-    """The rows of one stream, and the shelves on which its readers have their sub-windows."""
+    """The rows of one stream, and the shelves on which its readers have their sub-windows.
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.payload = Payload(schema, schema.names)
+    ``of``: the stream whose rows these are, where readers know them by another name too.
+    """
+
+    def __init__(self, schema: pa.Schema, of: "SharedStream | None" = None) -> None:
+        self.payload: Payload = Payload(schema, schema.names) if of is None else of.payload
+        self.names: list[SharedStream] = [] if of is None else of.names  # all that have these rows
+        self.names.append(self)
         self.readers: list[tuple[JoinEngine, int]] = []
+        self.kept = TOP  # rows from this number on are stored, also if nobody reads them
         self._shelves: list[Shelf] = []
+
+    @property
+    def owns(self) -> bool:
+        """Whether the rows come under this name first."""
+        return self.names[0] is self
 
     def joined(self, engine: JoinEngine, k: int, window: Window) -> Shelf:
         """A join reads the stream from now on; returns where joins with windows about as long have their sub-windows."""
@@ -121,8 +162,8 @@ class SharedStream:
 
     def drop_unseen(self) -> None:
         """Let go of rows that no reader can see any more."""
-        ends = [engine.ledger.chains[k].first for engine, k in self.readers]
-        self.payload.drop_before(min(ends, default=self.payload.end))
+        ends = [engine.ledger.chains[k].first for name in self.names for engine, k in name.readers]
+        self.payload.drop_before(min(*ends, self.names[0].kept, self.payload.end))
 
 
 class _Noted:
@@ -154,7 +195,7 @@ class SharedStreams:
     # ---- who reads ----------------------------------------------------------------------------------------------
 
     def add(self, engine: JoinEngine, streams: Sequence[int]) -> None:
-        """A join reads these streams from now on: rows that are there already are none of its business.
+        """A join reads these streams from now on: rows that are there already are none of its business, unless ``replay`` follows.
 
         It must be new; ``open`` and ``bind`` follow, with the axis of time and the condition. It is pushed to from here alone.
         """
@@ -167,6 +208,41 @@ class SharedStreams:
             for k, (stream, window) in enumerate(zip(mine, ledger.windows, strict=True))
         ]
         self.readers[engine] = tuple(streams)
+
+    def whole(self, engine: JoinEngine, numbers: Sequence[int]) -> list[int]:
+        """Numbers of rows of a reader's streams, moved back to where sub-windows of others begin."""
+        return [self._shelf(engine, k).whole(engine, number) for k, number in enumerate(numbers)]
+
+    def replay(
+        self,
+        engine: JoinEngine,
+        batches: Sequence[pa.RecordBatch],
+        firsts: Sequence[int],
+        admission: Admission,
+        probed: bool,
+    ) -> Outcome:
+        """Give a new reader rows that are stored, the first of each stream with these numbers. It counts at once."""
+        ledger = engine.ledger
+        ledger.start_at(np.array(firsts))
+        pushed = ledger.judged(batches, admission)
+        capacities: list[list[int]] = []
+        for k, mine in enumerate(pushed):
+            assert mine is not None
+            first, rows = mine.first, mine.batch.num_rows
+            places, sizes = self._shelf(engine, k).borders(engine, k, first, first + rows)
+            mine.cuts = [(low - first, high - first) for low, high in pairwise(places)]
+            if not rows:
+                pushed[k], sizes = None, []
+            capacities.append(sizes)
+        outcome = engine.replay(Push(pushed, admission, Matches(streams=len(batches))), capacities, probed)
+        engine.commit()
+        return outcome
+
+    def _shelf(self, engine: JoinEngine, k: int) -> Shelf:
+        assert engine.shelves is not None
+        shelf = engine.shelves[k]
+        assert isinstance(shelf, Shelf)
+        return shelf
 
     def remove(self, engine: JoinEngine) -> None:
         """A join reads no more; what it alone kept is let go of."""
@@ -195,7 +271,7 @@ class SharedStreams:
         self._run(tasks, rows)
         self._before = [stream.payload.mark() for stream in self.streams]
         for stream, batch in zip(self.streams, batches, strict=True):
-            if batch is not None:
+            if batch is not None and stream.owns:
                 stream.payload.append(batch)
         for engine, push in pushes.items():
             with self._noted(engine):
@@ -214,6 +290,17 @@ class SharedStreams:
                 outcomes[engine] = engine.leave(push)
         for stream in self.streams:
             stream.drop_unseen()
+        return outcomes
+
+    def advance(self, latest: Mapping[JoinEngine, Sequence[int | None]]) -> dict[JoinEngine, Outcome]:
+        """Streams have come to these times without a row: codes, for each reader on its own axis. Until ``commit`` it can be taken back."""
+        self.mend()
+        self.failures = {}
+        self._before = [stream.payload.mark() for stream in self.streams]
+        outcomes: dict[JoinEngine, Outcome] = {}
+        for engine, streams in self.readers.items():
+            with self._noted(engine):
+                outcomes[engine] = engine.advance(latest.get(engine, [None] * len(streams)))
         return outcomes
 
     def _noted(self, engine: JoinEngine) -> "_Noted":

@@ -39,6 +39,36 @@ def judge(order, starts, timed, times, ahead, clock, counts, late, seen, clocks,
 
 
 @kernel
+def judge_again(order, rows, stored, starts, timed, times, ahead, clock, counts, late, seen, clocks):
+    """``judge`` of rows that have come before, of which some are stored no more. All rows have numbers.
+
+    ``order``, ``rows``, ``stored``, ``times``, ``ahead``: of each step, in arrival order: the stream, how many rows it is, whether they
+    are stored (then it is one), their largest time. Results are of the stored rows, which lie one stream after the other.
+    """
+    streams, total = starts.size, late.size
+    places = starts.copy()
+    watermark = clock[streams:].min()
+    for i in range(order.size):
+        k = order[i]
+        if stored[i]:
+            place = places[k]
+            places[k] += 1
+            for j in range(streams):
+                seen[j * total + place] = counts[j]
+            if clocks.size:
+                for j in range(streams):
+                    clocks[j * total + place] = clock[j]
+            late[place] = timed[k] and times[i] < watermark
+        counts[k] += rows[i]
+        # A late row is older than its own stream's clock: it moves nothing.
+        if timed[k]:
+            clock[k] = max(clock[k], times[i])
+            if ahead[i] > clock[streams + k]:
+                clock[streams + k] = ahead[i]
+                watermark = clock[streams:].min()
+
+
+@kernel
 def merge_by_time(starts, ends, times, order):
     """Interleaving of streams by time; each keeps its own order, ties go to the stream that comes first."""
     places = starts.copy()

@@ -83,9 +83,11 @@ class _Answering:
     def bound(self, query: Query) -> Bound:
         if isinstance(query, UnionAll):
             branches = self.binding.united(query)
+            self.binding.refuse_tables(branches)
             self.binding.refuse_windows(branches)
             return self._rows(query.sorting, branches, self._output_scope(branches), None)
         scope = self.binding.scope(query)
+        self.binding.refuse_tables(scope.branches)
         if query.grouped:
             return self._groups(query, scope)
         if query.distinct:

@@ -11,13 +11,13 @@ derived stream whose rows come out without a partner too, is a predicate on the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pyarrow as pa
 
-from watersmeet.errors import ConditionError, OptionError
+from watersmeet.errors import ConditionError, OptionError, listed
 from watersmeet.join.outer import How, join_type
 from watersmeet.query.grouped import distinct_branch, distinct_select, grouped_select, windows_branch
 from watersmeet.query.instruction import PRESENT, Distinct, Join, Scan, Sliding, Windows
@@ -28,7 +28,7 @@ from watersmeet.sql.bind import Binder
 from watersmeet.sql.select import bound_items
 from watersmeet.sql.syntax import Source, Span
 from watersmeet.sql.tree import Call, Column, Expr, Literal, conjunction, substituted
-from watersmeet.streams.window import MOST_STREAMS, Range, Rows, Unbounded, Window
+from watersmeet.streams.window import MOST_STREAMS, Passing, Range, Rows, Unbounded, Window
 
 _TRUE = Literal(types.BOOL, True)
 
@@ -41,6 +41,7 @@ class Setting:
     windows: Mapping[str, Window]
     own: Mapping[str, Window]
     emit: str | None = None
+    tables: Collection[str] = ()  # which of the streams are tables
 
     @property
     def times(self) -> dict[str, str]:
@@ -80,6 +81,8 @@ class Binding:
         if isinstance(query, UnionAll):
             return self.united(query)
         scope = self.scope(query)
+        if query.grouped or query.distinct:
+            self.refuse_tables(scope.branches)
         if query.grouped:
             grouped = grouped_select(query, scope, self.leaf("groups"), self.setting.times)
             if grouped.window is None:
@@ -193,12 +196,19 @@ class Binding:
         join = Join(
             tuple(one.stream for one in inputs),
             tuple(one.leaf for one in inputs),
-            tuple(one.window for one in inputs),
+            self._windows(inputs),
             how.name,
             conjunction([part for part in on if part != _TRUE]) or _TRUE,
         )
         branch = Branch(join, tuple(one.alias for one in inputs), predicate, ())
         return Scope((branch,), (columns,), binder, tuple(one.alias for one in shown))
+
+    def _windows(self, inputs: Sequence[_Input]) -> tuple[Window, ...]:
+        """Rows of the only stream beside tables need not be remembered: whoever they could meet is there."""
+        passing = len([one for one in inputs if one.stream not in self.setting.tables]) == 1
+        return tuple(
+            Passing() if passing and one.stream not in self.setting.tables else one.window for one in inputs
+        )
 
     def _how(self, query: Select) -> How:
         if len(query.inputs) > MOST_STREAMS:
@@ -276,6 +286,10 @@ class Binding:
         name = item.alias if item.alias in own else stream if stream in own else None
         if name is not None:
             self.used.add(name)
+            if stream in self.setting.tables:
+                raise OptionError(
+                    f"windows= must name streams; got {name!r}, a table, which stays as it is; leave it out"
+                )
             if said is not None:
                 raise self.source.error(
                     said.span,
@@ -283,6 +297,11 @@ class Binding:
                 )
             return own[name]
         default = self.setting.windows[stream]
+        if said is not None and stream in self.setting.tables and said.function != "unbounded":
+            raise self.source.error(
+                said.span,
+                f"a window must be of a stream; got {said.function} around the table {stream!r}, which stays as it is",
+            )
         if said is None:
             return default
         if said.function == "last_rows":
@@ -338,6 +357,16 @@ class Binding:
                 f"columns; got {item.alias!r} without; select the time column, or write last_rows",
             )
         return Sliding(self._window(item, streams.pop(), said), None), time
+
+    def refuse_tables(self, branches: Sequence[Branch]) -> None:
+        """Rows must come from somewhere."""
+        for branch in branches:
+            streams = [self.leaves[leaf] for leaf in branch.source.leaves]
+            if all(stream in self.setting.tables for stream in streams):
+                raise OptionError(
+                    f"a query must have a stream in each FROM, whose rows come; got {listed([repr(one) for one in streams])} alone: tables "
+                    "that stay as they are; join them with a stream, or read them where they are from"
+                )
 
     def refuse_windows(self, branches: Sequence[Branch]) -> None:
         """Where every row comes out once, windows mean nothing."""

@@ -1,9 +1,11 @@
 """Blocks: operators with one interface, each programmed by an instruction.
 
 A block gives the delta of a push, once; what it reads from it asks the *turn* for, which asks each block once, however many read it. A
-block's state is what it remembers between pushes: ``mark`` says how it stands, ``back_to`` takes back what came since. Joins
-keep theirs in the streams that they share, which are taken back as a whole. Blocks with a state of their own can also write it down, as
-Arrow tables (``snapshot``), and take it up again (``restore``).
+block's state is what it remembers between pushes: ``mark`` says how it stands, ``back_to`` takes back what came since; ``snapshot`` is
+the state as plain tables, which ``restore`` of a new block takes. Joins keep theirs in the streams that they share, which are taken
+back as a whole.
+
+A block that starts warm gets the past as its first turn: the rows that are still stored as if one push had brought them.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import join_type
+from watersmeet.join.reading import reading_state, restore_reading
 from watersmeet.query.delta import Delta, Part
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
 from watersmeet.sql.condition import BoundCondition
@@ -45,6 +48,13 @@ class Turn(Protocol):
     @property
     def ending(self) -> bool:
         """Whether the streams end."""
+
+    def moves(self, stream: str) -> bool:
+        """Whether rows of a stream come, or its clock moves on."""
+
+    @property
+    def clocks(self) -> Mapping[str, pa.Array]:
+        """Times to which streams have come without a row."""
 
     def joined(self, engine: JoinEngine) -> Outcome:
         """What a join has found."""
@@ -76,12 +86,12 @@ class Block:
         """As it was at the mark. May be repeated."""
         self.rows = mark
 
-    def snapshot(self) -> dict[str, pa.Table]:
-        """What the block remembers, as tables by name. A join's rows are the streams'."""
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """What the block remembers, as tables by names of its own; nothing that a block of the same instruction knows by itself."""
         return {}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """Go on from a snapshot of a block with the same instruction."""
+        """Remember what ``snapshot`` gave. The block is new, and has the same instruction."""
 
 
 class ScanBlock(Block):
@@ -119,14 +129,59 @@ class JoinBlock(Block):
             self.axis = TimeAxis(self.leaves, instruction.windows, schemas)
         how = join_type(instruction.how)
         self.engine = JoinEngine(self.leaves, instruction.windows, how, "auto", "pairs", cores, None)
+        self.windows = list(zip(instruction.streams, instruction.windows, strict=True))
+        self._lacks: tuple[Sequence[int], Sequence[int]] = ((), ())
+        # By input, from which row on each meets all that it would have met, had the join always been there; None: not yet.
+        self._complete: Sequence[int] | None = None
 
-    def begin(self) -> None:
-        """The engine has its streams: rows from now on are joined."""
+    def begin(self, firsts: Sequence[int], newest: Sequence[int]) -> None:
+        """The engine has its streams: rows from now on, with these numbers, are joined. ``newest``: the times that they have come to."""
         self.engine.open([None] * len(self.leaves), self.axis)
         self.engine.bind(self.condition, self._columns)
+        self.lacks(firsts, newest)
+        self.look()
+
+    def lacks(self, firsts: Sequence[int], newest: Sequence[int]) -> None:
+        """The join does not know the rows before these numbers, none of which has a time after the newest."""
+        self._lacks, self._complete = (firsts, newest), None
+
+    def look(self, since: Sequence[int] | None = None) -> None:
+        """See whether what the join does not know is over: then rows from here on, or ``since``, meet all that they would have met."""
+        if self._complete is not None:
+            return
+        arrivals = self.engine.ledger.arrivals
+        unknown = zip(*self._lacks, arrivals.gone(arrivals.counts, arrivals.clock), strict=True)
+        if not any(first > number and newest >= time for first, newest, (number, time) in unknown):
+            self._complete = arrivals.counts.tolist() if since is None else since
+
+    @property
+    def complete_from(self) -> dict[str, int] | None:
+        """By stream, from which row on results are complete; None: not yet."""
+        if self._complete is None:
+            return None
+        found: dict[str, int] = {}
+        for stream, number in zip(self.streams, self._complete, strict=True):
+            found[stream] = max(found.get(stream, 0), number)
+        return found
+
+    def mark(self) -> Any:
+        return self.rows, self._complete
+
+    def back_to(self, mark: Any) -> None:
+        self.rows, self._complete = mark
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        firsts, newest = self._lacks
+        complete = None if self._complete is None else list(self._complete)
+        return reading_state(self.engine, {"lacks": [list(firsts), list(newest)], "complete": complete})
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        more = restore_reading(self.engine, tables)
+        self._lacks, self._complete = tuple(more["lacks"]), more["complete"]
 
     def give(self, turn: Turn) -> Delta:
         outcome = turn.joined(self.engine)
+        self.look()
         schemas = tuple(turn.schema(stream) for stream in self.streams)
         late = {self.leaves[k]: batch for k, batch in outcome.late.items()}
         part = Part(self.leaves, schemas, outcome.matches, outcome.chunks, streams=self.streams)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -10,8 +10,8 @@ import pyarrow as pa
 from watersmeet.errors import ConditionError, OptionError
 from watersmeet.query.answer import Bound, bind_query, check_emit
 from watersmeet.query.bind import Setting
-from watersmeet.query.block import Block
-from watersmeet.query.graph import Starts, joins_of, remembering
+from watersmeet.query.block import Block, JoinBlock
+from watersmeet.query.graph import WARM, Start, Starts, blocks_of, joins_of, remembering
 from watersmeet.query.instruction import Join
 from watersmeet.query.parse import parse_query
 from watersmeet.query.statement import Derived, Query, Select, StreamName
@@ -72,7 +72,14 @@ class Entry:
     name: str
     asked: Asked
     bound: Bound | None = None
-    starts: Starts = field(default_factory=dict)  # after how many pushes each part has begun
+    starts: Starts = field(default_factory=dict)  # of all that remembers
+    since: Mapping[str, int] = field(default_factory=dict)  # by stream: the first row that it was given
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by stream: those that it may name
+    generation: int = 0  # how often it was altered
+    warm: bool = False  # whether it begins with the rows that are stored
+    backfill: bool = False  # whether what it makes of them is asked for
+    # Whether its blocks still have to be given the past: what they make of it is asked for, or they remember it, and are no joins.
+    looks_back: bool = False
     root: Block | None = None
     waits: str | None = None  # for what, until it can be bound
     stopped: str | None = None  # why
@@ -80,6 +87,20 @@ class Entry:
     @property
     def runs(self) -> bool:
         return self.bound is not None
+
+    @property
+    def complete_from(self) -> dict[str, int] | None:
+        """By stream, from which row on its results are complete; None: not yet, or it does not run."""
+        if self.root is None:
+            return None
+        found = dict(self.since)
+        for block in blocks_of(self.root):
+            if isinstance(block, JoinBlock):
+                complete = block.complete_from
+                if complete is None:
+                    return None
+                found = {stream: max(number, complete.get(stream, 0)) for stream, number in found.items()}
+        return found
 
     def because(self, reason: str) -> Entry:
         """The same, stopped."""
@@ -90,19 +111,28 @@ def bound_entry(
     entry: Entry,
     schemas: Mapping[str, pa.Schema],
     windows: Mapping[str, Window],
-    now: int,
+    tables: Collection[str],
+    now: Start,
     kept: Starts,
 ) -> Entry:
-    """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused.
+    """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused. It names the columns that
+    its streams had when it began: others may have been added since.
 
-    ``kept``: joins and aggregates that it had before, which go on. Others begin now.
+    ``kept``: what it had before that remembers, which goes on, unless the past of it is asked for. Other blocks begin ``now``; a warm
+    query shares them with others, if their past is not asked for.
     """
     asked = entry.asked
     unknown = sorted(asked.streams - schemas.keys())
     if unknown:
         return _waiting(entry, f"the schema of stream {unknown[0]!r}")
+    columns = entry.columns or {stream: schemas[stream].names for stream in sorted(asked.streams)}
+    schemas = {
+        stream: pa.schema([schemas[stream].field(name) for name in names])
+        for stream, names in columns.items()
+    }
     try:
-        bound = bind_query(asked.source, asked.tree, Setting(schemas, windows, asked.windows, asked.emit))
+        setting = Setting(schemas, windows, asked.windows, asked.emit, tables)
+        bound = bind_query(asked.source, asked.tree, setting)
     except ConditionError:
         open_columns = [
             f"{stream}.{name}" for stream in sorted(asked.streams) for name in _open(schemas[stream])
@@ -115,10 +145,20 @@ def bound_entry(
     for join in joins_of(bound.plan):
         if any(window.timed for window in join.windows):  # refuses windows that do not fit the time columns
             TimeAxis(join.leaves, join.windows, [schemas[stream] for stream in join.streams])
-    starts = {one: kept.get(one, now) for one in remembering(bound.plan)}
+    stateful = list(remembering(bound.plan))
+    looks_back = entry.backfill or (
+        entry.warm and any(not isinstance(one, Join) and one not in kept for one in stateful)
+    )
+    if looks_back:
+        kept = {}
+    elif entry.warm:
+        now = now._replace(warm=WARM)
+    starts = {one: kept.get(one, now) for one in stateful}
     if bound == entry.bound and starts == entry.starts:
         return entry
-    return replace(entry, bound=bound, starts=starts, root=None, waits=None)
+    return replace(
+        entry, bound=bound, starts=starts, columns=columns, root=None, waits=None, looks_back=looks_back
+    )
 
 
 def _waiting(entry: Entry, what: str) -> Entry:

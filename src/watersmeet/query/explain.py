@@ -15,7 +15,9 @@ from watersmeet.query.graph import blocks_of
 def explain_processor(feed: Feed, entries: Mapping[str, Entry], assigned: Assignment | None = None) -> str:
     """The streams, the fabric, then each query."""
     lines = [
-        f"stream {name}: {window}; {counted(feed.arrived(name), 'row')} arrived, {feed.stored(name):,} stored"
+        f"table {name}: {counted(feed.stored(name), 'row')}"
+        if name in feed.tables
+        else f"stream {name}: {window}; {counted(feed.arrived(name), 'row')} arrived, {feed.stored(name):,} stored"
         for name, window in feed.windows.items()
     ]
     if assigned is not None:

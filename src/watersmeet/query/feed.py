@@ -3,10 +3,13 @@
 A schema is known by ``schemas=`` or by the stream's first batch. What a push has made known is forgotten again, should the push be refused.
 
 A join that reads a stream twice has each row arrive under its first name, then under its second, before the next row. So the second name is
-a stream of its own here, a *twin*, into which the same batches go, and the push has an order in which a row's names follow one another.
+a stream of its own here, a *twin* with the same rows, and the push has an order in which a row's names follow one another.
+
+Beside the rows there is the history of their arrival, so that a join can begin with rows that came before it. For that a stream keeps
+its own window, also if no join reads it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +17,28 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.codes.interning import Interner
+from watersmeet.errors import OptionError
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.shared import SharedStream, SharedStreams
 from watersmeet.query.block import JoinBlock
 from watersmeet.streams.batch import Reader, one_batch, retyped
-from watersmeet.streams.clock import TimeAxis, refuse_time
+from watersmeet.streams.clock import BOTTOM, TOP, TimeAxis, refuse_time
+from watersmeet.streams.history import History, Steps, newest_over
 from watersmeet.streams.payload import Chunks, Payload
+from watersmeet.streams.replay import (
+    Stored,
+    UnknownTimesError,
+    complete_from,
+    judged_again,
+    needed,
+    rows_from,
+)
 from watersmeet.streams.schema import given_schemas, is_open
 from watersmeet.streams.window import Window
 
 Batches = Mapping[str, pa.RecordBatch]
+Times = Mapping[int, tuple[np.ndarray, pa.Array]]  # by stream: codes and values
 _NOTHING = pa.schema([])  # of a stream whose schema is not known: nobody reads it yet
 
 
@@ -47,13 +61,24 @@ class Known:
 class Feed:
     """Streams by name, and what the joins have stored of them."""
 
-    def __init__(self, windows: Mapping[str, Window], schemas: Mapping[str, Any], cores: int) -> None:
-        self.windows, self.names = dict(windows), list(windows)
+    def __init__(
+        self,
+        windows: Mapping[str, Window],
+        schemas: Mapping[str, Any],
+        cores: int,
+        keeps_windows: bool = True,
+        tables: Collection[str] = (),
+    ) -> None:
+        """``keeps_windows``: whether a stream keeps its own window, or only what a join may still see. ``tables``: which of the streams
+        are tables, whose rows all come before those of the others."""
+        self.windows, self.names, self.tables = dict(windows), list(windows), tuple(tables)
+        self.history, self.keeps_windows = History(), keeps_windows
+        self.added: Mapping[str, Sequence[str]] = {}  # by stream: columns that rows may lack
         self.shared = SharedStreams([_NOTHING for _ in self.names], cores)
         self.interner = Interner()  # one for all joins, so that they can share indexes of texts
         self._twins: dict[str, list[int]] = {name: [] for name in self.names}
         self.known = self._knowing({})
-        self.learn(given_schemas(schemas, self.names))
+        self.learn(given_schemas(schemas, [name for name in self.names if name not in self.tables]))
 
     # ---- schemas ------------------------------------------------------------------------------------------------
 
@@ -69,10 +94,10 @@ class Feed:
         known = self._knowing({**self.known.schemas, **fresh})
         for name, schema in fresh.items():
             if name not in self.known.schemas:
-                self.shared.streams[self.names.index(name)] = SharedStream(schema)
+                self.shared.streams[self.names.index(name)] = stream = SharedStream(schema)
+                stream.kept = 0 if self.keeps_windows or name in self.tables else TOP
             else:
-                for g in self._all(name):
-                    _retype(self.shared.streams[g].payload, schema)
+                _retype(self._stream(name).payload, schema)
         self.known = known
 
     def _knowing(self, schemas: Mapping[str, pa.Schema]) -> Known:
@@ -81,44 +106,163 @@ class Feed:
             window = self.windows[name]
             if window.time is not None and not _open_time(schema, window.time):
                 axes[name] = TimeAxis((name,), (window,), (schema,))
-        return Known(schemas, {name: Reader(name, schemas.get(name)) for name in self.names}, axes)
+        readers = {name: Reader(name, schemas.get(name), self.added.get(name, ())) for name in self.names}
+        return Known(schemas, readers, axes)
+
+    def grow(self, stream: str, columns: pa.Schema) -> None:
+        """A stream has more columns; in the rows that are stored they are NULL."""
+        payload = self._stream(stream).payload
+        schema = pa.schema([*self.known.schemas[stream], *columns])
+        batches = [
+            pa.RecordBatch.from_arrays(
+                [*batch.columns, *(pa.nulls(batch.num_rows, column.type) for column in columns)],
+                schema=schema,
+            )
+            for batch in payload.chunks.batches
+        ]
+        chunks = Chunks(batches, list(payload.chunks.firsts))
+        self.added = {**self.added, stream: [*self.added.get(stream, ()), *columns.names]}
+        known = self._knowing({**self.known.schemas, stream: schema})
+        payload.schema, payload.columns, payload.chunks = schema, schema.names, chunks
+        self.known = known
 
     def mark(self) -> Any:
         """What is known, and how it is stored."""
-        stored = [(stream, _layout(stream.payload)) for stream in self.shared.streams]
-        return self.known, stored, {name: list(twins) for name, twins in self._twins.items()}
+        stored = [(stream, stream.kept, _layout(stream.payload)) for stream in self.shared.streams]
+        twins = {name: list(twins) for name, twins in self._twins.items()}
+        return self.known, self.added, stored, twins, self.history.mark()
 
     def back_to(self, mark: Any) -> None:
         """As it was at the mark, but for rows: those are taken back by ``take_back``."""
-        self.known, stored, twins = mark
-        self.shared.streams[:] = [stream for stream, _ in stored]
-        for stream, (schema, columns, chunks) in stored:
-            payload = stream.payload
+        self.known, self.added, stored, twins, history = mark
+        self.history.back_to(history)
+        self.shared.streams[:] = [stream for stream, _, _ in stored]
+        for stream, kept, (schema, columns, chunks) in stored:
+            stream.kept, payload = kept, stream.payload
             if payload.schema is not schema:
                 payload.schema, payload.columns, payload.chunks = schema, columns, chunks
         self._twins = {name: list(places) for name, places in twins.items()}
 
-    def check_times(self, batches: Batches) -> None:
-        """Rows of a stream whose own window is of time must have one, whoever reads the stream."""
-        for name, batch in batches.items():
-            column = self.windows[name].time
-            if column is None:
+    def times(self, batches: Batches) -> Times:
+        """The times of rows, of the streams whose own window is of time. They must have one, whoever reads the stream."""
+        found = {}
+        for g, name in enumerate(self.names):
+            batch, column = batches.get(name), self.windows[name].time
+            if batch is None or column is None:
                 continue
             if name in self.known.axes:
-                self.known.axes[name].codes(0, batch)
+                found[g] = self.known.axes[name].codes(0, batch), batch.column(column)
             elif batch.num_rows:
                 raise refuse_time(column, name, "null", 0)
+        return found
+
+    def fill(self, tables: Batches) -> None:
+        """The rows of tables, before all others."""
+        self.learn({name: batch.schema for name, batch in tables.items()})
+        for name, batch in tables.items():
+            self._stream(name).payload.append(batch)
+        self.remember(tables, {}, None, [self.names.index(name) for name in tables])
 
     # ---- who reads ----------------------------------------------------------------------------------------------
 
-    def attach(self, block: JoinBlock) -> None:
-        """A join reads its streams from now on."""
+    def attach(self, block: JoinBlock, warm: bool = False, probed: bool = False) -> Outcome | None:
+        """A join reads its streams from now on. ``warm``: and has read what is stored; ``probed``: what it has found is wanted."""
         try:
-            self.shared.add(block.engine, self._places(block.streams))
-            block.begin()
+            places = self._places(block.streams)
+            self.shared.add(block.engine, places)
+            block.begin(
+                [0 if name in self.tables else self._stream(name).payload.end for name in block.streams],
+                self._clocks(block),
+            )
+            if warm:
+                return self._replayed(block, probed)
+            if any(name in self.tables for name in block.streams):
+                self._give_tables(block)
+            return None
         except BaseException:
             self.detach(block)
+            for stream in self.shared.streams:
+                stream.forget()
             raise
+
+    def _replayed(self, block: JoinBlock, probed: bool) -> Outcome:
+        """Give a join the rows that are stored, as if it had been there when they came."""
+        engine, (stored, steps) = block.engine, self._stored(block.streams)
+        arrivals = engine.ledger.arrivals
+        own = [self.windows[name].time == window.time for name, window in block.windows]
+        try:
+            admission = judged_again(arrivals, stored, steps, own)
+        except UnknownTimesError as error:
+            name, window = block.windows[error.args[0]]
+            raise OptionError(
+                f"start='warm' must be by times that are known of all rows; got column {window.time!r} of stream {name!r}: "
+                f"{stored.firsts[error.args[0]]:,} rows of it are stored no more; give the stream Range(..., time={window.time!r}), or say "
+                "start='now'"
+            ) from None
+        newest = [
+            self._newest_over(steps, stored, k, arrivals.axis) if own[k] else TOP
+            for k in range(len(stored.places))
+        ]
+        block.lacks(stored.firsts, newest)
+        since = complete_from(admission, stored, newest)
+        everything = probed or block.engine.how.name != "inner"
+        if not everything:
+            numbers = self.shared.whole(engine, needed(admission, stored))
+            stored, admission = rows_from(admission, stored, numbers)
+        outcome = self.shared.replay(engine, stored.batches, stored.firsts, admission, everything)
+        block.look(since)
+        return outcome
+
+    def _give_tables(self, block: JoinBlock) -> None:
+        """Give a join its tables: rows that were there before all others. Of the streams it knows nothing yet."""
+        stored, _ = self._stored(block.streams)
+        ends = stored.ends
+        batches = [
+            batch if name in self.tables else batch.slice(0, 0)
+            for name, batch in zip(block.streams, stored.batches, strict=True)
+        ]
+        firsts = [0 if name in self.tables else end for name, end in zip(block.streams, ends, strict=True)]
+        arrived = dict(zip(stored.places, ends, strict=True))
+        steps = Steps(np.array(list(arrived)), np.array(list(arrived.values())), {})
+        stored = Stored(stored.places, batches, firsts)
+        admission = judged_again(block.engine.ledger.arrivals, stored, steps, [True for _ in stored.places])
+        self.shared.replay(block.engine, batches, firsts, admission, probed=False)
+        block.look()
+
+    def _newest_over(self, steps: Steps, stored: Stored, k: int, axis: TimeAxis | None) -> int:
+        """On the axis of a join, the largest time of rows of its stream k that are not stored; the bottom, if there are none."""
+        g = stored.places[k]
+        if axis is None or axis.columns[k] is None or g not in steps.latest:
+            return BOTTOM
+        firsts = [0] * len(self.names)
+        firsts[g] = stored.firsts[k]
+        return newest_over(steps, steps.over(firsts), g, axis, k)
+
+    def _clocks(self, block: JoinBlock) -> list[int]:
+        """On the axis of a join, the largest times of its streams; the top, if they are not known by its time column."""
+        found = []
+        for k, (name, window) in enumerate(block.windows):
+            clock = self.history.clocks.get(self.names.index(name))
+            if window.time is None or block.axis is None:
+                found.append(BOTTOM)
+            elif window.time != self.windows[name].time or clock is None:
+                found.append(TOP if self.arrived(name) else BOTTOM)
+            else:
+                found.append(int(block.axis.column_codes(k, clock[1])[0]))
+        return found
+
+    def _stored(self, streams: Sequence[str]) -> tuple[Stored, Steps]:
+        payloads = [self._stream(name).payload for name in streams]
+        batches = [payload.rows_between(payload.first, payload.end) for payload in payloads]
+        places = [self.names.index(name) for name in streams]
+        return Stored(places, batches, [payload.first for payload in payloads]), self.history.steps()
+
+    def past(self, streams: Collection[str]) -> tuple[Batches, dict[str, int], np.ndarray]:
+        """The rows of streams that are stored, the number of the first of each, and the stream of each row in the order of arrival."""
+        payloads = {name: self._stream(name).payload for name in self.names if name in streams}
+        rows = {name: payload.rows_between(payload.first, payload.end) for name, payload in payloads.items()}
+        firsts = {name: payload.first for name, payload in payloads.items()}
+        return rows, firsts, self.history.steps().order({self.names.index(k): n for k, n in firsts.items()})
 
     def detach(self, block: JoinBlock) -> None:
         """A join reads no more. May be repeated."""
@@ -133,27 +277,48 @@ class Feed:
             before = sum(g in found for g in self._all(name))
             if before > len(self._twins[name]):
                 self._twins[name].append(len(self.shared.streams))
-                self.shared.streams.append(SharedStream(self.known.schemas[name]))
-            place = self._all(name)[before]
-            stream, first = self.shared.streams[place], self.shared.streams[self.names.index(name)]
-            if not stream.readers:  # as far on as the stream itself, also if it was not read for a while
-                stream.payload.end = first.payload.end
-            found.append(place)
+                self.shared.streams.append(SharedStream(self.known.schemas[name], self._stream(name)))
+            found.append(self._all(name)[before])
         return found
 
     def _all(self, name: str) -> list[int]:
         return [self.names.index(name), *self._twins[name]]
 
+    def _stream(self, name: str) -> SharedStream:
+        return self.shared.streams[self.names.index(name)]
+
     # ---- one push -----------------------------------------------------------------------------------------------
 
     def arrived(self, stream: str) -> int:
         """How many rows of a stream have come."""
-        return self.shared.streams[self.names.index(stream)].payload.end
+        return self._stream(stream).payload.end
 
     def stored(self, stream: str) -> int:
         """How many rows of a stream are kept."""
-        payload = self.shared.streams[self.names.index(stream)].payload
+        payload = self._stream(stream).payload
         return payload.end - payload.first
+
+    def stored_from(self, stream: str) -> int:
+        """The number of the first row of a stream that is kept."""
+        return self._stream(stream).payload.first
+
+    def rows_of(self, stream: str) -> pa.Table:
+        """The rows of a stream that are kept, in the chunks in which they will be dropped."""
+        payload = self._stream(stream).payload
+        return pa.Table.from_batches(payload.chunks.batches or [payload.rows_between(0, 0)])
+
+    def restore_rows(self, stream: str, table: pa.Table, arrived: int) -> None:
+        """Take back what ``rows_of`` gave, the last rows of so many."""
+        payload = self._stream(stream).payload
+        payload.end = arrived - table.num_rows
+        for chunk in table.to_batches():
+            payload.append(chunk)
+        payload.end = arrived
+
+    def restore_history(self, steps: Steps) -> None:
+        """The order in which rows have come, once rows and schemas are known."""
+        axes = {self.names.index(name): axis for name, axis in self.known.axes.items()}
+        self.history.restore(steps, [self._stream(name).payload.first for name in self.names], axes)
 
     def push(
         self, batches: Batches, order: np.ndarray | None, turns: Sequence[int]
@@ -168,6 +333,50 @@ class Feed:
             order = self._doubled(batches, order, turns, read)
         rest = [g for g in range(len(mine)) if g not in turns]
         return self.shared.push(mine, order, [*turns, *rest])
+
+    def advance(
+        self, times: Mapping[str, pa.Array], blocks: Iterable[JoinBlock]
+    ) -> dict[JoinEngine, Outcome]:
+        """Streams have come to these times without a row. A join that goes by another column's times does not move."""
+        latest: dict[JoinEngine, list[int | None]] = {}
+        for block in blocks:
+            latest[block.engine] = [
+                int(block.axis.column_codes(k, times[name])[0])
+                if block.axis is not None and name in times and window.time == self.windows[name].time
+                else None
+                for k, (name, window) in enumerate(block.windows)
+            ]
+        return self.shared.advance(latest)
+
+    def remember_times(self, times: Mapping[str, pa.Array]) -> None:
+        """The same, once it has happened."""
+        for name, time in times.items():
+            code = int(self.known.axes[name].column_codes(0, time)[0])
+            self.history.advance(self.names.index(name), code, time)
+        self.let_go()
+
+    def remember(
+        self, batches: Batches, times: Times, order: np.ndarray | None, turns: Sequence[int]
+    ) -> None:
+        """A push has come: note in which order, and let go of what is over."""
+        sizes = [batches[name].num_rows if name in batches else 0 for name in self.names]
+        payloads = [stream.payload for stream in self.shared.streams[: len(self.names)]]
+        self.history.append(sizes, times, order, turns, [payload.end for payload in payloads])
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Drop what neither a stream's own window nor a join holds any more."""
+        axes = {self.names.index(name): axis for name, axis in self.known.axes.items()}
+        for g, name in enumerate(self.names):
+            if not self.keeps_windows or name in self.tables:
+                continue
+            stream, payload = self.shared.streams[g], self.shared.streams[g].payload
+            stream.kept = self.history.kept_from(
+                g, self.windows[name], axes.get(g), payload.end, payload.first
+            )
+        for stream in self.shared.streams:
+            stream.drop_unseen()
+        self.history.compact([self._stream(name).payload.first for name in self.names], axes)
 
     def _doubled(
         self,

@@ -1,15 +1,18 @@
 """The blocks of all queries: made from instructions, each once. Equal instructions are one block, whoever has asked for it.
 
-A join remembers rows, so joins are the same only if they have also begun at the same moment; so are aggregates, and whatever else has a
-state. ``starts`` says when, for each of these in a plan.
+A block that remembers is the same as another only if both have also begun at the same moment, in the same way: ``starts`` says how, for
+each instruction of a plan that remembers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from watersmeet.errors import WatersmeetError
+from watersmeet.join.engine import JoinEngine
+from watersmeet.join.outcome import Outcome
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
 from watersmeet.query.feed import Feed
 from watersmeet.query.group_blocks import DistinctBlock, GroupsBlock, OpenBlock, WindowsBlock
@@ -26,6 +29,7 @@ from watersmeet.query.instruction import (
     Punctual,
     Release,
     Scan,
+    Sliding,
     Top,
     Union,
     Windows,
@@ -34,15 +38,26 @@ from watersmeet.query.punctual import ClockBlock, PunctualBlock
 from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
 from watersmeet.query.top import TopBlock
 
-Starts = Mapping[Instruction, int]
+COLD, WARM = 0, 1
 
 
-def joins_of(plan: Instruction) -> Iterator[Join]:
-    """The joins of a plan."""
-    if isinstance(plan, Join):
-        yield plan
-    for below in plan.inputs:
-        yield from joins_of(below)
+class Start(NamedTuple):
+    """When a block has begun: after so many pushes; and how.
+
+    ``warm``: COLD, it knows rows from then on; else it has been given those that were stored. WARM: and what it made of them was
+    not asked for. A number above: it was, for one query, whose blocks nobody shares.
+    """
+
+    pushes: int
+    warm: int = COLD
+
+    @property
+    def as_options(self) -> tuple[bool, bool]:
+        """Whether a join is to be given stored rows, and whether to join them."""
+        return self.warm > COLD, self.warm > WARM
+
+
+Starts = Mapping[Instruction, Start]
 
 
 def remembering(plan: Instruction) -> Iterator[Instruction]:
@@ -53,11 +68,27 @@ def remembering(plan: Instruction) -> Iterator[Instruction]:
         yield from remembering(below)
 
 
+def joins_of(plan: Instruction) -> Iterator[Join]:
+    """The joins of a plan."""
+    if isinstance(plan, Join):
+        yield plan
+    for below in plan.inputs:
+        yield from joins_of(below)
+
+
 def blocks_of(block: Block) -> Iterator[Block]:
     """A block and all that it reads from."""
     yield block
     for below in block.inputs:
         yield from blocks_of(below)
+
+
+class QueryFailedError(Exception):
+    """A query cannot begin, for a reason of its own."""
+
+    def __init__(self, query: str, error: Exception) -> None:
+        super().__init__(query)
+        self.query, self.error = query, error
 
 
 @dataclass(frozen=True)
@@ -76,15 +107,21 @@ class Graph:
         self.blocks: Mapping[Key, Block] = {}
 
     def become(
-        self, kept: Iterable[Block], plans: Sequence[tuple[Instruction, Starts]], changes: list[Change]
+        self,
+        kept: Iterable[Block],
+        plans: Sequence[tuple[str, Instruction, Starts]],
+        changes: list[Change],
+        past: dict[JoinEngine, Outcome] | None,
     ) -> list[Block]:
         """The blocks that are kept, with all that they read from, and those of the plans, and no others. Equal ones that are there stay.
 
-        The change is noted in ``changes`` before it takes place: ``undo`` makes it not have been, until ``settle``.
+        The change is noted in ``changes`` before it takes place: ``undo`` makes it not have been, until ``settle``. Plans have
+        the names of their queries with them, for ``QueryFailedError``. ``past`` gets what new joins that start warm have found;
+        None: none is given anything, as all will be restored.
         """
         made = {block.key: block for root in kept for block in blocks_of(root)}
         try:
-            roots = [self._block(plan, starts, made) for plan, starts in plans]
+            roots = [self._root(*plan, made, past) for plan in plans]
             changes.append(Change(self.blocks, made))
         except BaseException:
             self._let_go(made, self.blocks)
@@ -112,18 +149,39 @@ class Graph:
             if isinstance(block, JoinBlock) and key not in others:
                 self.feed.detach(block)
 
-    def _block(self, plan: Instruction, starts: Starts, made: dict[Key, Block]) -> Block:
+    def _root(
+        self,
+        query: str,
+        plan: Instruction,
+        starts: Starts,
+        made: dict[Key, Block],
+        past: dict[JoinEngine, Outcome] | None,
+    ) -> Block:
+        try:
+            return self._block(plan, starts, made, past)
+        except WatersmeetError as error:
+            raise QueryFailedError(query, error) from error
+
+    def _block(
+        self,
+        plan: Instruction,
+        starts: Starts,
+        made: dict[Key, Block],
+        past: dict[JoinEngine, Outcome] | None,
+    ) -> Block:
         # By its text: numbers that are equal need not be the same (0.0 and -0.0), and a text knows its hash.
         key = (repr(plan), *(starts[one] for one in remembering(plan)))
         if key not in made:
-            inputs = [self._block(below, starts, made) for below in plan.inputs]
+            inputs = [self._block(below, starts, made, past) for below in plan.inputs]
             block = self.blocks.get(key)
             if block is None:
                 block = self._new(plan, inputs)
                 block.key = key
                 made[key] = block
                 if isinstance(block, JoinBlock):
-                    self.feed.attach(block)
+                    outcome = self.feed.attach(block, *(() if past is None else starts[plan].as_options))
+                    if outcome is not None and past is not None:
+                        past[block.engine] = outcome
             made[key] = block
         return made[key]
 
@@ -146,7 +204,7 @@ class Graph:
             case Punctual():
                 return PunctualBlock(plan, inputs[0])
             case Groups():
-                return GroupsBlock(plan, inputs[0], _rows_schema(inputs[0]), _slides_over(plan, schemas))
+                return GroupsBlock(plan, inputs[0], _rows_schema(inputs[0]), *self._slides_over(plan.sliding))
             case Open():
                 return OpenBlock(plan, inputs[0], _rows_schema(inputs[0]))
             case Windows():
@@ -154,11 +212,18 @@ class Graph:
             case Distinct():
                 return DistinctBlock(plan, inputs[0], _rows_schema(inputs[0]))
             case Keep():
-                return KeepBlock(plan, inputs[0], _rows_schema(inputs[0]), _slides_over(plan, schemas))
+                return KeepBlock(plan, inputs[0], _rows_schema(inputs[0]), *self._slides_over(plan.sliding))
             case Top():
                 return TopBlock(plan, inputs[0])
             case Release():
                 return ReleaseBlock(plan, inputs[0], _rows_schema(inputs[0]))
+
+    def _slides_over(self, sliding: Sliding | None) -> tuple[pa.Schema | None, bool]:
+        """The schema of the stream that a sliding window is of, and whether it goes by that one's own time; None: it is of rows."""
+        if sliding is None or sliding.stream is None:
+            return None, False
+        own = self.feed.windows[sliding.stream].time
+        return self.feed.known.schemas[sliding.stream], own is not None and own == sliding.window.time
 
     def mark(self) -> Any:
         """How all blocks stand."""
@@ -188,9 +253,3 @@ def _rows_schema(block: Block) -> pa.Schema:
         return _rows_schema(block.inputs[0])
     assert isinstance(block, ProjectBlock)
     return block.select.schema
-
-
-def _slides_over(plan: Groups | Keep, schemas: Mapping[str, pa.Schema]) -> pa.Schema | None:
-    """The schema of the stream that a sliding window is of; None: it is of the rows themselves, or there is none."""
-    sliding = plan.sliding
-    return None if sliding is None or sliding.stream is None else schemas[sliding.stream]

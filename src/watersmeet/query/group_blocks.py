@@ -38,8 +38,10 @@ class Come:
 class Passing:
     """Which rows of a push are how far from leaving a sliding window."""
 
-    def __init__(self, sliding: Sliding, schema: pa.Schema) -> None:
+    def __init__(self, sliding: Sliding, schema: pa.Schema, clocked: bool) -> None:
+        """``clocked``: whether it goes by the stream's own time."""
         self._stream, self._expiry = sliding.stream, Expiry(sliding.window, schema)
+        self._clocked = clocked
 
     def come(self, turn: Turn, block: Block, rows: pa.RecordBatch | None) -> Come | None:
         """Of the rows that ``block`` gives; None: nothing comes and goes."""
@@ -49,6 +51,8 @@ class Passing:
                 return None
             keys = expiry.keys(rows)
             return Come(keys, expiry.come(keys))
+        if self._clocked and self._stream in turn.clocks:
+            return Come(np.empty(0, np.int64), expiry.advance(turn.clocks[self._stream]))
         found = turn.arrived(self._stream)
         if found is None:
             return None
@@ -76,13 +80,15 @@ class Passing:
 class GroupsBlock(Block):
     """An answer of groups. ``telling``: somebody wants to know what changes."""
 
-    def __init__(self, instruction: Groups, below: Block, schema: pa.Schema, of: pa.Schema | None) -> None:
-        """``schema``: of the rows; ``of``: of the stream that a sliding window is of, or None."""
+    def __init__(
+        self, instruction: Groups, below: Block, schema: pa.Schema, of: pa.Schema | None, clocked: bool
+    ) -> None:
+        """``schema``: of the rows; ``of``: of the stream that a sliding window is of, or None; ``clocked``: by that one's own time."""
         super().__init__(instruction, (below,))
         sliding = instruction.sliding
         self._state = Aggregation(instruction.grouping, schema, retracts=sliding is not None, changes=True)
         self._sliding = None if sliding is None else SlidingRows(self._state)
-        self._passing = None if sliding is None else Passing(sliding, schema if of is None else of)
+        self._passing = None if sliding is None else Passing(sliding, schema if of is None else of, clocked)
         self.telling = False
         self._current = False  # whether what was told is what was so after the last push
         self._journal: Any = None
@@ -266,30 +272,30 @@ class WindowsBlock(MadeBlock):
             self._windows = Hopping(grouping, schema, by)
         else:
             self._windows = Sessions(grouping, schema, by)
+        self._passed = BOTTOM  # the watermark by which windows were given
         self._journal: Any = None
 
     def give(self, turn: Turn) -> Delta:
         delta = turn.of(self.inputs[0])
-        if not delta.count and not turn.ending and all(turn.arrived(s) is None for s in self._streams):
+        watermark = TOP - 1 if turn.ending else delta.watermark
+        assert watermark is not None
+        if not delta.count and watermark <= self._passed:
             return self._delta(None, delta)
         if self._journal is None:
             self._journal = self._windows.mark()
         if delta.count:
             self._windows.push(turn.rows(self.inputs[0]))
-        assert delta.watermark is not None
-        return self._delta(self._windows.advance(TOP - 1 if turn.ending else delta.watermark), delta)
-
-    @property
-    def _streams(self) -> tuple[str, ...]:
-        return self.inputs[0].instruction.leaves
+        final = self._windows.advance(watermark)
+        self._passed = max(self._passed, watermark)
+        return self._delta(final, delta)
 
     def mark(self) -> Any:
         self._journal = None
-        return self.rows, self._given
+        return self.rows, self._given, self._passed
 
     def back_to(self, mark: Any) -> None:
         """As it was at the mark. May be repeated."""
-        self.rows, self._given = mark
+        self.rows, self._given, self._passed = mark
         if self._journal is not None:
             self._windows.back_to(self._journal)
 

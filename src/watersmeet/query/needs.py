@@ -54,13 +54,13 @@ CODE_BITS = 64  # of what has no fixed width: a text's code
 Holds = Mapping[str, int]
 
 
-def need_of(query: str, plan: Instruction, starts: Mapping[Any, int], holds: Holds) -> Need:
+def need_of(query: str, plan: Instruction, starts: Mapping[Any, Any], holds: Holds) -> Need:
     """What a query needs. ``holds``: rows that windows without a number of their own have at most, by stream."""
     return Need(query, tuple(_Reading(starts, holds).flows(plan)))
 
 
 class _Reading:
-    def __init__(self, starts: Mapping[Any, int], holds: Holds) -> None:
+    def __init__(self, starts: Mapping[Any, Any], holds: Holds) -> None:
         self.starts, self.holds = starts, holds
 
     def flows(self, plan: Instruction) -> list[Flow]:

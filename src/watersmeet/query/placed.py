@@ -3,13 +3,15 @@
 Without a fabric everything fits. An assignment is a value: whoever takes a change back has the one from before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from watersmeet.errors import FabricError, OptionError
-from watersmeet.fabric.assign import assign
+from watersmeet.fabric.assign import assign, placed_from_plain, placed_to_plain
 from watersmeet.fabric.assignment import Assignment, empty
 from watersmeet.fabric.fabric import Fabric
 from watersmeet.fabric.operator import Need
+from watersmeet.fabric.plain import to_plain
 from watersmeet.query.catalog import Entry
 from watersmeet.query.needs import need_of
 
@@ -51,6 +53,26 @@ class Placing:
                 entry = entry.because(str(error))
             kept[name] = entry
         return kept
+
+    # ---- saved and loaded ---------------------------------------------------------------------------------------
+
+    def to_json(self, assigned: Assignment) -> dict[str, Any]:
+        """The fabric, and where the queries stand in it."""
+        return {"topology": to_plain(assigned.topology), "placed": placed_to_plain(assigned)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any] | None) -> "Placing":
+        """Of the fabric that was saved, if there was one."""
+        return Placing(None if data is None else Fabric.from_json(data["topology"]))
+
+    def as_saved(self, data: Mapping[str, Any] | None, entries: Sequence[Entry]) -> Assignment | None:
+        """The queries that run, where they stood."""
+        if self.fabric is None or data is None:
+            return None
+        self._needs = {entry.name: self._need(entry) for entry in entries if entry.bound is not None}
+        return placed_from_plain(
+            self.fabric.topology, [need for _, need in self._needs.values()], data["placed"]
+        )
 
     def _need(self, entry: Entry) -> tuple[Entry, Need]:
         known = self._needs.get(entry.name)

@@ -3,11 +3,14 @@
 import threading
 from collections.abc import Callable, Mapping
 from inspect import signature
+from os import PathLike
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from watersmeet.errors import OptionError, StateError, listed
+from watersmeet.api.result import Result
+from watersmeet.api.state import read_state, write_state
+from watersmeet.errors import DataError, OptionError, StateError, listed
 from watersmeet.fabric.fabric import Fabric, FabricAssignment
 from watersmeet.query.catalog import Entry
 from watersmeet.query.explain import block_readers, explain_processor, explain_query
@@ -15,19 +18,28 @@ from watersmeet.query.feed import Feed
 from watersmeet.query.parse import parse_commands
 from watersmeet.query.placed import Placing
 from watersmeet.query.running import Results, Running, dropped
+from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
-from watersmeet.streams.window import Window, named_windows
+from watersmeet.query.tables import read_tables
+from watersmeet.streams.moment import moment, refused
+from watersmeet.streams.schema import added_columns
+from watersmeet.streams.window import Unbounded, Window, named_windows
 
 MOST_STREAMS = 100
 FINISH = "finish()"
+KIND = "Processor"  # of a saved state
 Given = TypeVar("Given")
 
 
 class Query:
     """A query of a processor: what ``create`` returns. It stays the same through ``alter``."""
 
-    def __init__(self, processor: "Processor", number: int, name: str) -> None:
+    def __init__(
+        self, processor: "Processor", number: int, name: str, backfill: Result | None = None
+    ) -> None:
         self._processor, self._number, self.name = processor, number, name
+        self.backfill = backfill
+        """What the query makes of the rows that were stored, if ``create`` or ``alter`` were called with ``backfill=True``; else None."""
 
     @property
     def sql(self) -> str:
@@ -48,15 +60,35 @@ class Query:
         entry = self._entry()
         return entry.waits or entry.stopped
 
+    @property
+    def complete_from(self) -> dict[str, int] | None:
+        """By stream, the arrival number from which on results are complete: what a row with that number or a later one adds is all that
+        it would have added, had the query always been there. None: not yet; rows may still match some that the query does not know.
+        """
+        return self._entry().complete_from
+
+    @property
+    def generation(self) -> int:
+        """How often the query was altered."""
+        return self._entry().generation
+
     def alter(
-        self, sql: str, *, windows: Mapping[str, Window] | None = None, emit: str | None = None
+        self,
+        sql: str,
+        *,
+        windows: Mapping[str, Window] | None = None,
+        start: str = "now",
+        backfill: bool = False,
+        emit: str | None = None,
     ) -> None:
         """Another text, from the next push on. Joins and aggregates that stay as they are keep what they have; others begin anew, as does a
         stopped query.
 
-        ``windows``, ``emit``: as for ``create``. Default None: those that the query was given.
+        ``windows``, ``emit``: as for ``create``. Default None: those that the query was given. ``start``, ``backfill``: as for ``create``,
+        for what begins anew; with ``backfill=True`` that is everything.
         """
-        self._processor._change_one(self._number, Command("alter", self.name, sql, emit), windows)
+        command = Command("alter", self.name, sql, emit, *_start(start, backfill))
+        self.backfill = self._processor._change_one(self._number, command, windows)
 
     def drop(self) -> None:
         """End the query; what only it has stored is let go of."""
@@ -93,12 +125,16 @@ class Processor:
     {'near': <Query 'near': running>}
 
     Each stream is a keyword with its window, as for ``StreamJoin``: what a join takes unless a query says otherwise. Rows are stored once,
-    however many queries read them, and only while one can still see them. The options:
+    however many queries read them: a stream keeps its own window, and more while a query can still see it. The options:
 
     - ``windows``: ``{"trades": ...}``, in place of the keywords, for stream names that clash with an option.
     - ``schemas``: ``{"trades": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it.
     - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
     - ``fabric``: a ``Fabric`` of blocks that the queries are assigned to; a query that does not fit it is refused. The result is the same.
+    - ``keep``: "windows" (default), a stream keeps its own window even if no query reads it, for queries that start warm; "queries", only
+      what queries may still see.
+    - ``tables``: ``{"symbols": data, ...}``, anything that ``push`` takes: rows that queries may name in FROM and join with streams. They
+      were there before the first row, stay as they are, and are stored once.
 
     A query sees the rows that come after it was created. A query that names a stream whose schema is not known yet waits, and begins with
     the push that brings it. A query gives what it would give alone: others that come, go or fail do not change it.
@@ -111,13 +147,24 @@ class Processor:
         schemas: Mapping[str, Any] | None = None,
         cores: int = 1,
         fabric: Fabric | None = None,
+        keep: str = "windows",
+        tables: Mapping[str, Any] | None = None,
         **streams: Window,
     ) -> None:
         named = named_windows(windows, streams, OPTIONS, "Processor", 1, MOST_STREAMS)
         if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
             raise OptionError(f"cores= must be a whole number of at least 1; got {cores!r}")
-        self._running = Running(Feed(named, {} if schemas is None else schemas, cores), Placing(fabric))
-        self.streams = tuple(named)
+        if keep not in ("windows", "queries"):
+            raise OptionError(f"keep= must be 'windows' or 'queries'; got {keep!r}")
+        filled = read_tables(tables, named)
+        held = {**named, **dict.fromkeys(filled, Unbounded())}
+        feed = Feed(held, {} if schemas is None else schemas, cores, keep == "windows", filled)
+        feed.fill(filled)
+        self._run(Running(feed, Placing(fabric)))
+
+    def _run(self, running: Running) -> None:
+        feed = running.feed
+        self._running, self.streams = running, tuple(name for name in feed.names if name not in feed.tables)
         self._lock = threading.RLock()
         self._inside = self._finished = self._closed = False
 
@@ -130,27 +177,28 @@ class Processor:
         *,
         windows: Mapping[str, Window] | None = None,
         start: str = "now",
+        backfill: bool = False,
         emit: str | None = None,
     ) -> Query:
         """A new query, from the next push on.
 
-        ``windows``: ``{"t": Rows(10)}``, by name in FROM, in place of the streams' own. ``start``: "now", it sees rows from then on.
-        ``emit``: what a push gives: "append", rows that are final, each once; "update", the groups that differ; "complete", the whole
-        answer; "changelog", rows that go and come. Default: "append" where rows are final, "complete" with ORDER BY, LIMIT or without
-        GROUP BY, else "update".
+        - ``windows``: ``{"t": Rows(10)}``, by name in FROM, in place of the streams' own.
+        - ``start``: "now", it sees rows from then on; "warm", it goes on as if it had been there when the rows came that are still stored.
+        - ``backfill``: with ``start="warm"``, also what it would have given for those rows, as ``query.backfill``. Default False.
+        - ``emit``: what a push gives: "append", rows that are final, each once; "update", the groups that differ; "complete", the whole
+          answer; "changelog", rows that go and come. Default: "append" where rows are final, "complete" with ORDER BY, LIMIT or without
+          GROUP BY, else "update".
+
+        ``query.complete_from`` says from which arrival number of each stream on its results are complete.
         """
-        if start != "now":
-            raise OptionError(
-                f"start= must be 'now'; got {start!r}; a start from stored rows is not supported"
-            )
-        command = Command("create", name, sql, emit)
+        command = Command("create", name, sql, emit, *_start(start, backfill))
         return self._in_turn(
             "create()",
             self._running.execute,
             [command],
             windows,
             None,
-            lambda entries: self._handle(entries[name]),
+            lambda entries, past: self._handle(entries[name], past.get(name)),
         )
 
     def drop(self, name: str) -> None:
@@ -165,20 +213,49 @@ class Processor:
         commands = parse_commands(_text(statements))
         named = dict.fromkeys(command.name for command in commands)
 
-        def shown(entries: Mapping[str, Entry]) -> dict[str, Query]:
-            return {name: self._handle(entries[name]) for name in named if name in entries}
+        def shown(entries: Mapping[str, Entry], past: Mapping[str, Result]) -> dict[str, Query]:
+            return {name: self._handle(entries[name], past.get(name)) for name in named if name in entries}
 
         return self._in_turn("execute()", self._running.execute, commands, None, None, shown)
+
+    def alter_stream(self, stream: str, *, add: Mapping[str, pa.DataType] | pa.Schema) -> None:
+        """A stream has more columns from the next push on: ``qp.alter_stream("trades", add={"venue": pa.string()})``.
+
+        They are NULL in the rows that are stored, and in those of batches that leave them out. Queries keep their columns, also where they
+        have ``*``; those that are created or altered from now on see the new ones.
+        """
+        self._in_turn("alter_stream()", self._grow, stream, add)
+
+    def _grow(self, stream: str, add: Any) -> None:
+        if stream not in self.streams:
+            raise OptionError(
+                f"alter_stream() takes one of the streams {listed([repr(one) for one in self.streams])}; got {stream!r}"
+            )
+        known = self._running.feed.known.schemas.get(stream)
+        if known is None:
+            raise StateError(
+                f"alter_stream() needs the schema of stream {stream!r}, which is not known yet; give schemas=, or push a batch first"
+            )
+        self._running.grow(stream, added_columns(stream, add, known))
 
     def queries(self) -> dict[str, Query]:
         """All queries by name, in the order in which they were created; also those that wait or have been stopped."""
         return {name: self._handle(entry) for name, entry in self._running.entries.items()}
 
-    def _handle(self, entry: Entry) -> Query:
-        return Query(self, entry.number, entry.name)
+    def _handle(self, entry: Entry, past: Result | None = None) -> Query:
+        return Query(self, entry.number, entry.name, past)
 
-    def _change_one(self, number: int, command: Command, windows: Mapping[str, Window] | None) -> None:
-        self._in_turn(f"{command.verb}()", self._running.execute, [command], windows, number)
+    def _change_one(
+        self, number: int, command: Command, windows: Mapping[str, Window] | None
+    ) -> Result | None:
+        return self._in_turn(
+            f"{command.verb}()",
+            self._running.execute,
+            [command],
+            windows,
+            number,
+            lambda entries, past: past.get(command.name),
+        )
 
     # ---- streams in ---------------------------------------------------------------------------------------------
 
@@ -199,7 +276,7 @@ class Processor:
         known = self._running.feed.known
         arrows: dict[str, pa.RecordBatch] = {}
         for name, data in batches.items():  # runs code of the user's, before it is this push's turn
-            if name not in known.readers:
+            if name not in self.streams:
                 raise OptionError(
                     f"push() takes the streams {listed([repr(one) for one in self.streams])}; got {name!r}"
                 )
@@ -207,6 +284,45 @@ class Processor:
             if batch is not None:
                 arrows[name] = batch
         return self._in_turn("a push", self._running.push, known, arrows, order)
+
+    def advance(self, clocks: Mapping[str, Any] | None = None, /, **times: Any) -> Results:
+        """Move the clocks of streams that have no rows to push, and get the results that waited for it.
+
+        ``qp.advance(quotes="2024-05-01 12:00:05")``, as ``StreamJoin.advance``: to every query it is as if a row with that time had come
+        that matches nothing. The stream's own window must be a ``Range``, whose column the time is of.
+        """
+        if clocks is not None and not isinstance(clocks, Mapping):
+            raise OptionError(
+                f"advance() takes times by stream, such as advance({self.streams[0]}=time); got {type(clocks).__name__}"
+            )
+        return self._in_turn("advance()", self._advance, {**(clocks or {}), **times})
+
+    def _advance(self, times: Mapping[str, Any]) -> Results:
+        return self._running.advance({name: self._moment(name, value) for name, value in times.items()})
+
+    def _moment(self, stream: str, value: Any) -> pa.Array:
+        if stream not in self.streams:
+            raise OptionError(
+                f"advance() takes the streams {listed([repr(one) for one in self.streams])}; got {stream!r}"
+            )
+        feed = self._running.feed
+        window, axis = feed.windows[stream], feed.known.axes.get(stream)
+        if window.time is None:
+            raise OptionError(
+                f"advance() moves the clock of a stream with a Range window; got stream {stream!r}, whose window is {window!r}"
+            )
+        if axis is None:
+            raise StateError(
+                f"advance() needs the schema of stream {stream!r}, which is not known yet; give schemas= when the processor is made, or "
+                "push a batch first"
+            )
+        field = feed.known.schemas[stream].field(window.time)
+        time = moment(stream, field, value)
+        try:
+            axis.column_codes(0, time)
+        except DataError as error:
+            raise refused(stream, field, value) from error
+        return time
 
     def finish(self) -> Results:
         """End the streams: every query gives the rows that still wait for a partner. No push after it."""
@@ -254,6 +370,26 @@ class Processor:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    # ---- state --------------------------------------------------------------------------------------------------
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Write the whole state to a directory, rows, queries and what they remember; ``Processor.load`` goes on from there, exactly."""
+        with self._lock:
+            if self._inside:
+                raise self._refused("save()")
+            self._running.mend()
+            header, tables = running_state(self._running)
+            write_state(directory, {"kind": KIND, "finished": self._finished, **header}, tables)
+
+    @classmethod
+    def load(cls, directory: str | PathLike[str]) -> "Processor":
+        """The processor that was saved in ``directory``. A damaged or missing file is refused by name."""
+        header, tables = read_state(directory, KIND)
+        processor = cls.__new__(cls)
+        processor._run(restored(header, tables))
+        processor._finished = header["finished"]
+        return processor
+
     # ---- what there is ------------------------------------------------------------------------------------------
 
     def explain(self) -> str:
@@ -283,9 +419,22 @@ class Processor:
         return None if entry is None or entry.number != number else entry
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{name}={window}" for name, window in self._running.feed.windows.items())
+        held = ", ".join(f"{name}={self._running.feed.windows[name]}" for name in self.streams)
         ended = "; finished" if self._finished else "; closed" if self._closed else ""
         return f"<Processor of {held}: {listed([repr(name) for name in self._running.entries]) or 'no queries'}{ended}>"
+
+
+def _start(start: Any, backfill: Any) -> tuple[bool, bool]:
+    """Whether a query starts warm, and whether its past is asked for."""
+    if start not in ("now", "warm"):
+        raise OptionError(f"start= must be 'now' or 'warm'; got {start!r}")
+    if not isinstance(backfill, bool):
+        raise OptionError(f"backfill= must be True or False; got {backfill!r}")
+    if backfill and start != "warm":
+        raise OptionError(
+            "backfill=True must be with start='warm'; got start='now', which does not look back"
+        )
+    return start == "warm", backfill
 
 
 def _text(statements: Any) -> str:

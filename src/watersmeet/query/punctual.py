@@ -53,6 +53,13 @@ class ClockBlock(Block):
             for (k, _), own, at in zip(there, codes, places, strict=True):
                 judged[self.streams[k]] = own < before[at]
             self._ahead = after
+        for k, name in enumerate(self.streams):
+            if name in turn.clocks:
+                code = self._axis.shift(
+                    self._axis.column_codes(k, turn.clocks[name]), -self._axis.lateness[k]
+                )
+                self._ahead = self._ahead.copy()
+                self._ahead[k] = max(int(self._ahead[k]), int(code[0]))
         watermark = TOP if turn.ending else int(self._ahead.min())
         return Ticked((), watermark=watermark, judged=judged)
 

@@ -21,12 +21,14 @@ _ROWS, _SEEN, _LEFT = "rows", "seen", "left"
 class KeepBlock(Block):
     """Rows as an answer, in the order of their arrival."""
 
-    def __init__(self, instruction: Keep, below: Block, schema: pa.Schema, of: pa.Schema | None) -> None:
-        """``of``: the schema of the stream that a sliding window is of, or None."""
+    def __init__(
+        self, instruction: Keep, below: Block, schema: pa.Schema, of: pa.Schema | None, clocked: bool
+    ) -> None:
+        """``of``: the schema of the stream that a sliding window is of, or None; ``clocked``: by that one's own time."""
         super().__init__(instruction, (below,))
         self._order, self._limit = instruction.order, instruction.limit
         sliding = instruction.sliding
-        self._passing = None if sliding is None else Passing(sliding, schema if of is None else of)
+        self._passing = None if sliding is None else Passing(sliding, schema if of is None else of, clocked)
         self._kept = pa.RecordBatch.from_pylist([], schema)
         self._keys = np.empty(0, np.int64)
 

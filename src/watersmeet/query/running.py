@@ -21,7 +21,16 @@ from watersmeet.query.block import JoinBlock
 from watersmeet.query.catalog import Entry, bound_entry, read_query
 from watersmeet.query.delta import Late, result_of
 from watersmeet.query.feed import Batches, Feed, Known
-from watersmeet.query.graph import Change, Graph, blocks_of
+from watersmeet.query.graph import (
+    COLD,
+    WARM,
+    Change,
+    Graph,
+    QueryFailedError,
+    Start,
+    Starts,
+    blocks_of,
+)
 from watersmeet.query.placed import Placing
 from watersmeet.query.statement import Command
 from watersmeet.query.turn import GraphTurn
@@ -29,6 +38,7 @@ from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window
 
 Entries = Mapping[str, Entry]
+Past = Mapping[str, Result]  # by query
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,7 @@ class Running:
         self.placing, self.assigned = placing, placing.start()
         self.entries: Entries = {}
         self._created = self._pushes = 0
+        self._serial = WARM  # tells starts apart that nobody shares
         self._pending: Undo | Settle | None = None
 
     def execute(
@@ -71,11 +82,12 @@ class Running:
         commands: Sequence[Command],
         windows: Mapping[str, Window] | None = None,
         only: int | None = None,
-        shown: Callable[[Entries], Any] = lambda entries: None,
+        shown: Callable[[Entries, Past], Any] = lambda entries, past: None,
     ) -> Any:
         """Do all statements. ``windows``: of the query that they are about; ``only``: the number that it must have.
 
-        ``shown``: what to make of the queries for who has called; also if that fails nothing is changed.
+        ``shown``: what to make of the queries, and of the past where that was asked for, for who has called; also if that fails nothing
+        is changed.
         """
         entries, created = dict(self.entries), self._created
         for command in commands:
@@ -88,12 +100,27 @@ class Running:
             created += old is None
             own = old.asked.windows if windows is None and old is not None else windows
             emit = old.asked.emit if command.emit is None and old is not None else command.emit
-            entry = Entry(number, name, read_query(command.sql, own, self.feed.names, emit))
-            entries[name] = self._bound(entry, {} if old is None else old.starts)
+            entry = Entry(
+                number,
+                name,
+                read_query(command.sql, own, self.feed.names, emit),
+                generation=0 if old is None else old.generation + 1,
+                warm=command.warm,
+                backfill=command.backfill,
+            )
+            entries[name] = entry = self._bound(entry, {} if old is None else old.starts)
+            if entry.backfill and entry.waits is not None:
+                raise OptionError(
+                    f"backfill=True must be of a query that can run at once; {name!r} waits for {entry.waits}; give schemas= when the "
+                    "processor is made, or create the query later"
+                )
         undo = self._undoable()
-        self._change(entries, undo)
+        try:
+            past = self._change(entries, undo)
+        except QueryFailedError as failed:
+            raise failed.error from None
         self._created = created
-        given = shown(self.entries)
+        given = shown(self.entries, past)
         self._pending = Settle(self._pushes, undo.changes)
         return given
 
@@ -112,11 +139,22 @@ class Running:
             raise OptionError(f"{command.verb} must name a query that is there: {there}; got {name!r}")
         return name
 
-    def _bound(self, entry: Entry, kept: Mapping[Any, int]) -> Entry:
-        return bound_entry(entry, self.feed.known.schemas, self.feed.windows, self._pushes, kept)
+    def _bound(self, entry: Entry, kept: Starts) -> Entry:
+        feed = self.feed
+        self._serial += 1
+        now = Start(self._pushes, self._serial if entry.warm else COLD)
+        bound = bound_entry(entry, feed.known.schemas, feed.windows, feed.tables, now, kept)
+        if entry.runs or not bound.runs:
+            return bound
+        since = {
+            name: feed.stored_from(name) if entry.warm else feed.arrived(name)
+            for name in feed.names
+            if name in entry.asked.streams and name not in feed.tables
+        }
+        return replace(bound, since=since)
 
-    def _change(self, entries: Entries, undo: Undo) -> None:
-        """Other queries, at once."""
+    def _change(self, entries: Entries, undo: Undo) -> Past:
+        """Other queries, at once. Returns what those that have asked for it make of the past."""
         self.assigned = self.placing.assigned(self.assigned, entries)
         kept = [entry.root for entry in entries.values() if entry.root is not None]
         fresh = [
@@ -124,10 +162,35 @@ class Running:
             for entry in entries.values()
             if entry.root is None and entry.bound is not None
         ]
-        plans = [(bound.plan, entry.starts) for entry, bound in fresh]
-        roots = self.graph.become(kept, plans, undo.changes)
+        plans = [(entry.name, bound.plan, entry.starts) for entry, bound in fresh]
+        outcomes: dict[JoinEngine, Outcome] = {}
+        roots = self.graph.become(kept, plans, undo.changes, outcomes)
         made = {entry.name: replace(entry, root=root) for (entry, _), root in zip(fresh, roots, strict=True)}
+        past = {name: self._past(entry, outcomes) for name, entry in made.items() if entry.looks_back}
+        given = {name: result for name, result in past.items() if made[name].backfill}
+        for name in past:
+            made[name] = replace(made[name], backfill=False, looks_back=False)
         self.entries = {name: made.get(name, entry) for name, entry in entries.items()}
+        return given
+
+    def _past(self, entry: Entry, outcomes: Mapping[JoinEngine, Outcome]) -> Result:
+        """Give a query's new blocks the rows that are stored, as if one push had brought them."""
+        rows, firsts, order = self.feed.past(entry.asked.streams)
+        turn = GraphTurn(
+            self.feed.known.schemas, rows, firsts, outcomes, self.feed.names, order, counts=False
+        )
+        try:
+            return self._result(entry, turn)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise QueryFailedError(entry.name, error) from error
+
+    def grow(self, stream: str, columns: pa.Schema) -> None:
+        """A stream has more columns from now on. Queries go on with those that they know."""
+        undo = self._undoable()
+        self.feed.grow(stream, columns)
+        self._pending = Settle(self._pushes, undo.changes)
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
@@ -140,11 +203,12 @@ class Running:
         undo = self._undoable()
         stopped: dict[str, str] = {}
         self._learn(arrows, stopped, undo)
-        feed.check_times(arrows)
+        times = feed.times(arrows)
         turns = [self.feed.names.index(name) for name in arrows]
         sequence = self._sequence(order, arrows)
         firsts = {name: feed.arrived(name) for name in arrows}
-        outcomes = self._joined(arrows, sequence, turns, stopped)
+        outcomes = self._joined(lambda: feed.push(arrows, sequence, turns), stopped)
+        feed.remember(arrows, times, sequence, turns)
         turn = GraphTurn(feed.known.schemas, arrows, firsts, outcomes, feed.names, sequence)
         results = self._results(turn, stopped)
         return self._counted(results, stopped, self._pushes + 1)
@@ -157,7 +221,19 @@ class Running:
             entries = {
                 name: self._rebound(entry, fresh.keys(), stopped) for name, entry in self.entries.items()
             }
-            self._change(self.placing.fitting(self.assigned, entries, stopped), undo)
+            entries = self.placing.fitting(self.assigned, entries, stopped)
+            while True:
+                try:
+                    self._change(entries, undo)
+                    return
+                except (
+                    QueryFailedError
+                ) as failed:  # one that cannot begin is stopped, and the others begin again
+                    stopped[failed.query] = reason = _said(failed.error)
+                    entries[failed.query] = entries[failed.query].because(reason)
+                    for change in reversed(undo.changes):
+                        self.graph.undo(change)
+                    undo.changes.clear()
 
     def _rebound(self, entry: Entry, streams: Any, stopped: dict[str, str]) -> Entry:
         if entry.stopped is not None or entry.asked.streams.isdisjoint(streams):
@@ -181,12 +257,12 @@ class Running:
         return np.array([self.feed.names.index(name) for name in names], np.uint8)[found]
 
     def _joined(
-        self, arrows: Batches, sequence: np.ndarray | None, turns: Sequence[int], stopped: dict[str, str]
+        self, push: Callable[[], dict[JoinEngine, Outcome]], stopped: dict[str, str]
     ) -> dict[JoinEngine, Outcome]:
         """What the joins find. One that fails is stopped, with the queries that it is for, and the others begin again."""
         while True:
             try:
-                return self.feed.push(arrows, sequence, turns)
+                return push()
             except MemoryError:
                 raise
             except Exception:
@@ -202,11 +278,7 @@ class Running:
         assert isinstance(undo, Undo)
         before = {name: _stopped_by(entry, failures, {}) for name, entry in undo.entries.items()}
         self._pending = undo = replace(undo, entries=before)
-        failed = [
-            block
-            for block in self.graph.blocks.values()
-            if isinstance(block, JoinBlock) and block.engine in failures
-        ]
+        failed = [block for block in self._joins() if block.engine in failures]
         entries = {name: _stopped_by(entry, failures, stopped) for name, entry in self.entries.items()}
         self._change(entries, undo)
         for block in failed:
@@ -218,14 +290,19 @@ class Running:
             if entry.root is None or entry.bound is None:
                 continue
             try:
-                delta = turn.of(entry.root)
-                late = self._late(delta.late, entry.bound)
-                results[name] = Result(*result_of(delta, entry.bound.names), late)
+                results[name] = self._result(entry, turn)
             except MemoryError:
                 raise
             except Exception as error:
                 stopped[name] = _said(error)
         return results
+
+    def _result(self, entry: Entry, turn: GraphTurn) -> Result:
+        assert entry.root is not None
+        assert entry.bound is not None
+        delta = turn.of(entry.root)
+        late = self._late(delta.late, entry.bound)
+        return Result(*result_of(delta, entry.bound.names), late)
 
     def _late(self, late: Late, bound: Bound) -> Late:
         """Late rows by stream; of a stream that is read again, by its name in the text."""
@@ -250,6 +327,18 @@ class Running:
         self._pending = Settle(pushes, undo.changes)
         return given
 
+    def advance(self, times: Mapping[str, pa.Array]) -> Results:
+        """Streams have come to these times without a row."""
+        self._undoable()
+        stopped: dict[str, str] = {}
+        outcomes = self._joined(lambda: self.feed.advance(times, self._joins()), stopped)
+        self.feed.remember_times(times)
+        turn = GraphTurn(self.feed.known.schemas, {}, {}, outcomes, clocks=times)
+        return self._counted(self._results(turn, stopped), stopped, self._pushes + 1)
+
+    def _joins(self) -> list[JoinBlock]:
+        return [block for block in self.graph.blocks.values() if isinstance(block, JoinBlock)]
+
     def finish(self) -> Results:
         """End the streams."""
         shared = self.feed.shared
@@ -260,6 +349,30 @@ class Running:
         turn = GraphTurn(self.feed.known.schemas, {}, {}, outcomes, ending=True)
         results = self._results(turn, stopped)
         return self._counted(results, stopped, self._pushes)
+
+    # ---- the saved state ----------------------------------------------------------------------------------------
+
+    @property
+    def counters(self) -> list[int]:
+        """What numbers queries, pushes and starts."""
+        return [self._created, self._pushes, self._serial]
+
+    @counters.setter
+    def counters(self, numbers: Sequence[int]) -> None:
+        self._created, self._pushes, self._serial = numbers
+
+    def begin_again(self, entries: Sequence[Entry]) -> None:
+        """Queries of a saved state, with blocks that remember nothing yet."""
+        running = [(entry, entry.bound) for entry in entries if entry.bound is not None]
+        plans = [(entry.name, bound.plan, entry.starts) for entry, bound in running]
+        try:
+            roots = self.graph.become([], plans, [], None)
+        except QueryFailedError as failed:
+            raise failed.error from None
+        made = {
+            entry.name: replace(entry, root=root) for (entry, _), root in zip(running, roots, strict=True)
+        }
+        self.entries = {entry.name: made.get(entry.name, entry) for entry in entries}
 
     # ---- all or nothing -----------------------------------------------------------------------------------------
 

@@ -139,3 +139,5 @@ class Command:
     name: str
     sql: str
     emit: str | None = None
+    warm: bool = False  # whether the query begins with the rows that are stored
+    backfill: bool = False  # whether what it makes of them is asked for

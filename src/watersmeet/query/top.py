@@ -62,7 +62,7 @@ class TopBlock(Block):
         self._told: pa.RecordBatch | None = None  # the last answer, where differences are made of it
 
     def give(self, turn: Turn) -> Delta:
-        if self._begun and not turn.ending and all(turn.arrived(stream) is None for stream in self._streams):
+        if self._begun and not turn.ending and not any(map(turn.moves, self._streams)):
             return self._idle()
         relation = turn.of(self.inputs[0])
         assert isinstance(relation, Relation)

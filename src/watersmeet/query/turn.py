@@ -29,6 +29,9 @@ class GraphTurn:
     names: Sequence[str] = ()
     order: np.ndarray | None = None
     ending: bool = False
+    # Times to which streams have come without a row.
+    clocks: Mapping[str, pa.Array] = field(default_factory=dict)
+    counts: bool = True  # whether blocks count what they give; of the past they do not
     _given: dict[Block, Delta] = field(default_factory=dict)
     _rows: dict[Block, pa.RecordBatch] = field(default_factory=dict)
     _failed: dict[Block, Exception] = field(default_factory=dict)
@@ -39,6 +42,9 @@ class GraphTurn:
     def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
         batch = self.batches.get(stream)
         return None if batch is None else (batch, self.firsts[stream])
+
+    def moves(self, stream: str) -> bool:
+        return stream in self.batches or stream in self.clocks
 
     def places(self, stream: str) -> np.ndarray:
         if self.order is not None:
@@ -62,7 +68,7 @@ class GraphTurn:
             except Exception as error:
                 self._failed[block] = error
                 raise
-            block.rows += delta.count
+            block.rows += delta.count * self.counts
             self._given[block] = delta
         return self._given[block]
 

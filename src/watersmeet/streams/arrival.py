@@ -117,7 +117,7 @@ class Arrivals:
         self.some_timed = any(self.timed)
         self._timed_array = np.array(self.timed)
         # Whether a row without a time may have to know the clock of a stream that has one.
-        self._mixed = self.some_timed and not all(self.timed)
+        self.mixed = self.some_timed and not all(self.timed)
         self.counts = np.zeros(self.streams, np.int64)
         # Largest time seen by stream, then largest (time - lateness) by stream; an untimed stream holds nobody back.
         self.clock = np.array([*[BOTTOM] * self.streams, *(BOTTOM if timed else TOP for timed in self.timed)])
@@ -131,7 +131,7 @@ class Arrivals:
         for k, code in enumerate(latest):
             if code is not None:
                 self.clock[k] = code[0]
-                self.clock[self.streams + k] = self._ahead(k, code)[0]
+                self.clock[self.streams + k] = self.ahead(k, code)[0]
 
     @property
     def watermark(self) -> int:
@@ -168,9 +168,9 @@ class Arrivals:
         for k, own in enumerate(codes):
             if own.size:
                 flat[starts[k] : starts[k + 1]] = own
-                ahead[starts[k] : starts[k + 1]] = self._ahead(k, own)
+                ahead[starts[k] : starts[k + 1]] = self.ahead(k, own)
         late, seen = np.empty(rows, np.bool_), np.empty(self.streams * rows, np.int64)
-        clocks = np.empty(self.streams * rows if self._mixed else 0, np.int64)
+        clocks = np.empty(self.streams * rows if self.mixed else 0, np.int64)
         judge(
             order,
             starts[:-1],
@@ -186,7 +186,7 @@ class Arrivals:
         )
         parts = [slice(starts[k], starts[k + 1]) for k in range(self.streams)]
         by_stream = seen.reshape(self.streams, rows)
-        by_clock = clocks.reshape(self.streams, rows if self._mixed else 0)
+        by_clock = clocks.reshape(self.streams, rows if self.mixed else 0)
         arrived = tuple(
             self.verdict(k, late[part], times[k], by_stream[:, part], by_clock[:, part])
             for k, part in enumerate(parts)
@@ -226,7 +226,7 @@ class Arrivals:
 
         A late row is older than the watermark, and so than its own stream's clock: it moves nothing, and need not be left out first.
         """
-        ahead, place = self._ahead(k, times), self.streams + k
+        ahead, place = self.ahead(k, times), self.streams + k
         others = min(int(clock[self.streams + j]) for j in range(self.streams) if j != k)
         own, newest = int(clock[place]), int(ahead.max())
         clock[k] = max(int(clock[k]), int(times.max()))
@@ -245,7 +245,7 @@ class Arrivals:
         clock = self.clock.copy()
         for k, code in enumerate(latest):
             if code is not None and self.timed[k]:
-                ahead, place = self._ahead(k, np.array([code]))[0], self.streams + k
+                ahead, place = self.ahead(k, np.array([code]))[0], self.streams + k
                 clock[k], clock[place] = max(clock[k], code), max(clock[place], ahead)
         return clock
 
@@ -292,7 +292,8 @@ class Arrivals:
         """What is seen of stream j by who has seen so many rows of it."""
         return Validity(self.windows[j].lowest(seen), seen)
 
-    def _ahead(self, k: int, codes: np.ndarray) -> np.ndarray:
+    def ahead(self, k: int, codes: np.ndarray) -> np.ndarray:
+        """Codes of (time - lateness) of stream k: what moves the watermark."""
         if not codes.size:
             return codes
         assert self.axis is not None
@@ -326,6 +327,10 @@ class Arrivals:
                 validity.time_lo[started] = self.axis.shift(clocks[started], -self.axis.duration[j])
                 validity.time_hi = np.full(clocks.size, TOP)
         return validity
+
+    def blind(self, k: int) -> Sees:
+        """What no rows of stream k see."""
+        return tuple(None if j == k else Validity(0, 0) for j in range(self.streams))
 
     def gone(self, counts: np.ndarray, clock: np.ndarray) -> tuple[Gone, ...]:
         """By stream: what can never match again once the counts and the clock stand so."""

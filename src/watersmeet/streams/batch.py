@@ -5,7 +5,7 @@ and lists of row dicts. Values are never changed: what the column's type cannot 
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +17,11 @@ from watersmeet.streams.schema import DONE, EXTRA, INDEX, grown, is_open, storab
 
 
 class Reader:
-    """Reads the batches of one stream, whose schema is known or not (None)."""
+    """Reads the batches of one stream, whose schema is known or not (None). ``optional``: columns that a batch may leave out; then they
+    are NULL."""
 
-    def __init__(self, stream: str, schema: pa.Schema | None) -> None:
-        self.stream, self.schema = stream, schema
+    def __init__(self, stream: str, schema: pa.Schema | None, optional: Collection[str] = ()) -> None:
+        self.stream, self.schema, self._optional = stream, schema, frozenset(optional)
         self._names = [] if schema is None else schema.names
         self._named = set(self._names)
         self._kinds = [] if schema is None else schema.types
@@ -63,10 +64,27 @@ class Reader:
 
     def _from_mapping(self, data: Mapping[str, Any]) -> pa.RecordBatch:
         if self.schema is None or data.keys() != self._named:
+            if self._optional and data.keys() < self._named and data.keys() | self._optional == self._named:
+                return self._some(data)
             return self._from_new_columns(data)
         arrays = [self._column(k, data[name]) for k, name in enumerate(self._names)]
         _check_lengths(self._names, arrays, self.stream)
         return self._batch(arrays)
+
+    def _some(self, data: Mapping[str, Any]) -> pa.RecordBatch:
+        """A dict that leaves optional columns out."""
+        absent = self._named - data.keys()
+        arrays = {
+            name: self._column(k, data[name]) for k, name in enumerate(self._names) if name not in absent
+        }
+        _check_lengths(list(arrays), list(arrays.values()), self.stream)
+        rows = len(next(iter(arrays.values())))
+        return self._batch(
+            [
+                arrays[name] if name in arrays else pa.nulls(rows, kind)
+                for name, kind in zip(self._names, self._kinds, strict=True)
+            ]
+        )
 
     def _from_new_columns(self, data: Mapping[str, Any]) -> pa.RecordBatch:
         odd = [name for name in data if not isinstance(name, str)]
@@ -104,6 +122,9 @@ class Reader:
             )
         arrays = []
         for k, name in enumerate(self._names):
+            if name not in names:
+                arrays.append(pa.nulls(batch.num_rows, self._kinds[k]))
+                continue
             column = batch.column(name)
             arrays.append(column if column.type.equals(self._kinds[k]) else self._fitted(k, None, column))
         return self._batch(arrays)
@@ -122,7 +143,7 @@ class Reader:
     def _check_columns(self, names: list[str]) -> None:
         if self.schema is None:
             return
-        missing = [name for name in self._names if name not in names]
+        missing = [name for name in self._names if name not in names and name not in self._optional]
         extra = [name for name in names if name not in self._names]
         if missing or extra:
             parts = [f"missing: {', '.join(missing)}"] * bool(missing) + [

@@ -96,6 +96,26 @@ def given_schemas(schemas: Any, streams: Sequence[str]) -> dict[str, pa.Schema]:
     return found
 
 
+def added_columns(stream: str, columns: Any, schema: pa.Schema) -> pa.Schema:
+    """Columns that a stream gets beside those that it has, checked."""
+    if not isinstance(columns, Mapping | pa.Schema) or not len(columns):
+        raise OptionError(
+            f"add= must be new columns with their Arrow types, such as {{'venue': pa.string()}}; got {columns!r}"
+        )
+    try:
+        arrow = columns if isinstance(columns, pa.Schema) else pa.schema(columns)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise SchemaError(
+            f"the columns of stream {stream!r} must have Arrow types; got {columns!r}: {error}"
+        ) from error
+    there = [name for name in arrow.names if name in schema.names]
+    if there:
+        raise SchemaError(
+            f"new columns of stream {stream!r} must have new names; got {there[0]!r}, which is there"
+        )
+    return stored_schema(arrow, stream)
+
+
 def storable(kind: pa.DataType, name: str, stream: str) -> pa.DataType:
     """The type in which a column is kept; refused if Arrow cannot gather it."""
     kept = stored_type(kind)

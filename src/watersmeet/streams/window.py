@@ -12,7 +12,7 @@ window answers the same questions, so that nobody has to ask which kind it is:
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from fractions import Fraction
@@ -104,6 +104,16 @@ class Rows(_Untimed):
     def to_json(self) -> dict[str, Any]:
         """As a saved state has it."""
         return {"rows": self.n}
+
+
+@dataclass(frozen=True)
+class Passing(Rows):
+    """No rows: a row is seen by nobody who comes later. Not for users: of a stream that is joined with tables alone."""
+
+    n: int = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        """Less than a user may ask for."""
 
 
 @dataclass(frozen=True)
