@@ -27,11 +27,8 @@ def assign(before: Assignment, asked: Sequence[Need], work: int = WORK) -> Assig
     floor = floor_of(before.topology)
     rules = Rules(floor)
     settled = dict(zip(before.asked, before.needs, strict=True))
-    others = [_ways(need, floor) for need in asked]
-    ways = [
-        tuple(settled.get(need, other[k]) for need, other in zip(asked, others, strict=True))
-        for k in range(3)
-    ]
+    others = {need: _ways(need, floor) for need in asked if need not in settled}
+    ways = [tuple(settled[need] if need in settled else others[need][k] for need in asked) for k in range(3)]
     searches = [_Searches(rules, before, needs, work) for needs in dict.fromkeys(ways)]
     found = next((one for one in searches if one.staying.placed is not None), None)
     found = found or next((one for one in searches if one.moving.placed is not None), None)

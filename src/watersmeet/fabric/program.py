@@ -17,7 +17,7 @@ from itertools import count
 from watersmeet.errors import FabricError
 from watersmeet.fabric.assignment import Assignment
 from watersmeet.fabric.components import Brick
-from watersmeet.fabric.operator import Attribute, Code, Constant, Operator, Stream, Term
+from watersmeet.fabric.operator import Attribute, Code, Constant, Flow, Operator, Stream, Term
 from watersmeet.fabric.routes import END, Key, Routes, routes_of
 from watersmeet.fabric.segments import segments_of
 
@@ -108,8 +108,11 @@ class _Programming:
         instructions = sorted(network, key=lambda one: (one.b_id, one.stream)) + sorted(
             blocks, key=lambda one: one.b_id
         )
+        numbers: dict[Flow, list[int]] = {}
+        for (flow, _), number in self.ids.items():
+            numbers.setdefault(flow, []).append(number)
         results = {
-            need.query: tuple(number for (flow, _), number in self.ids.items() if flow in need.roots)
+            need.query: tuple(number for root in dict.fromkeys(need.roots) for number in numbers[root])
             for need in self.assignment.needs
         }
         return Program(
