@@ -104,7 +104,10 @@ class Machine:
             if one.inst == "join":
                 for result, way in self.join(b_id, number, one, stream, lane, what, trail):
                     self.give(component, place, one.out, result, way)
-            elif one.stream == stream and one.lane == lane:
+            elif (stream, lane) in {
+                (one.stream, one.lane),
+                *((c.other, c.condition) for c in one.body if c.tag == "input"),
+            }:
                 self.give(component, place, one.out, (self.does(one), what), trail)
 
     def join(

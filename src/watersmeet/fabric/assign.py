@@ -7,17 +7,19 @@ conditions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from watersmeet.errors import FabricError
 from watersmeet.fabric.assignment import Assignment, in_order
-from watersmeet.fabric.floor import floor_of
+from watersmeet.fabric.floor import Floor, floor_of
 from watersmeet.fabric.folding import composed, folded, repeated
 from watersmeet.fabric.operator import Need, operators_of
 from watersmeet.fabric.refusal import refusal
-from watersmeet.fabric.rules import Rules
+from watersmeet.fabric.rules import Placement, Rules
 from watersmeet.fabric.search import WORK, Found, Search, Task
+from watersmeet.fabric.topology import Topology
 
 
 def assign(before: Assignment, asked: Sequence[Need], work: int = WORK) -> Assignment:
@@ -25,11 +27,8 @@ def assign(before: Assignment, asked: Sequence[Need], work: int = WORK) -> Assig
     floor = floor_of(before.topology)
     rules = Rules(floor)
     settled = dict(zip(before.asked, before.needs, strict=True))
-    plain = [composed(need) if floor.composes else need for need in asked]
-    ways = [
-        tuple(settled.get(need, other(own)) for need, own in zip(asked, plain, strict=True))
-        for other in (lambda own: own, repeated, folded)
-    ]
+    others = {need: _ways(need, floor) for need in asked if need not in settled}
+    ways = [tuple(settled[need] if need in settled else others[need][k] for need in asked) for k in range(3)]
     searches = [_Searches(rules, before, needs, work) for needs in dict.fromkeys(ways)]
     found = next((one for one in searches if one.staying.placed is not None), None)
     found = found or next((one for one in searches if one.moving.placed is not None), None)
@@ -43,6 +42,30 @@ def assign(before: Assignment, asked: Sequence[Need], work: int = WORK) -> Assig
     placed = {op: best.placed[op] for op in in_order(found.needs)}
     moved = tuple(op for op in placed if op in before.placed and placed[op] != before.placed[op])
     return Assignment(before.topology, tuple(asked), found.needs, placed, moved, best.proven)
+
+
+def _ways(need: Need, floor: Floor) -> tuple[Need, Need, Need]:
+    """The ways to place a query, the best first."""
+    own = composed(need) if floor.composes else need
+    return own, repeated(own), folded(own)
+
+
+def placed_to_plain(assignment: Assignment) -> dict[str, Any]:
+    """Where the operators stand, without what the queries themselves say."""
+    floor = floor_of(assignment.topology)
+    pairs = zip(assignment.asked, assignment.needs, strict=True)
+    return {
+        "ways": [_ways(need, floor).index(own) for need, own in pairs],
+        "slots": [[list(one.slots), one.flipped] for one in assignment.placed.values()],
+    }
+
+
+def placed_from_plain(topology: Topology, asked: Sequence[Need], data: Mapping[str, Any]) -> Assignment:
+    """The same assignment for the same queries."""
+    floor = floor_of(topology)
+    needs = tuple(_ways(need, floor)[way] for need, way in zip(asked, data["ways"], strict=True))
+    placements = [Placement(tuple(slots), flipped) for slots, flipped in data["slots"]]
+    return Assignment(topology, tuple(asked), needs, dict(zip(in_order(needs), placements, strict=True)))
 
 
 class _Searches:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from watersmeet.fabric.floor import floor_of
 from watersmeet.fabric.operator import Need, Operator, operators_of
@@ -42,9 +43,17 @@ class Assignment:
         leaving = [rules.hops_out(root, placed) for root in roots]
         return sum(hops for hops in [*inside, *leaving] if hops is not None)
 
+    @cached_property
+    def _owners(self) -> Mapping[Operator, list[str]]:
+        found: dict[Operator, list[str]] = {}
+        for need in self.needs:
+            for op in dict.fromkeys(operators_of(need.roots)):
+                found.setdefault(op, []).append(need.query)
+        return found
+
     def queries_of(self, op: Operator) -> list[str]:
         """The queries that an operator is for."""
-        return [need.query for need in self.needs if op in set(operators_of(need.roots))]
+        return self._owners.get(op, [])
 
 
 def empty(topology: Topology) -> Assignment:

@@ -17,15 +17,15 @@ def composed(need: Need) -> Need:
 
 
 def repeated(need: Need) -> Need:
-    """With selections of its own before its joins, where it shares them with others whose blocks are elsewhere (4.2)."""
-    return Need(need.query, tuple(_repeated(root, need.query, False) for root in need.roots))
+    """With selections of its own, where it shares them with others whose blocks are elsewhere (4.2)."""
+    return Need(need.query, tuple(_repeated(root, need.query) for root in need.roots))
 
 
-def _repeated(flow: Flow, query: str, joined: bool) -> Flow:
+def _repeated(flow: Flow, query: str) -> Flow:
     if not isinstance(flow, Operator):
         return flow
-    inputs = tuple(_repeated(one, query, joined or flow.kind == "join") for one in flow.inputs)
-    return replace(flow, inputs=inputs, copy=query if joined and flow.kind == "selection" else flow.copy)
+    inputs = tuple(_repeated(one, query) for one in flow.inputs)
+    return replace(flow, inputs=inputs, copy=query if flow.kind == "selection" else flow.copy)
 
 
 def folded(need: Need) -> Need:

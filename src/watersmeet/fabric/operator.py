@@ -7,7 +7,7 @@ of a projection, keys and aggregates, keys of an order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
@@ -111,7 +111,7 @@ class Operator:
     windows: tuple[int | None, ...] = ()
     leaves: tuple[str, ...] = ()
     how: str = "inner"
-    start: int = 0
+    start: Hashable = 0
     copy: str = ""
 
     @cached_property

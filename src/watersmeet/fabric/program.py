@@ -17,7 +17,7 @@ from itertools import count
 from watersmeet.errors import FabricError
 from watersmeet.fabric.assignment import Assignment
 from watersmeet.fabric.components import Brick
-from watersmeet.fabric.operator import Attribute, Code, Constant, Operator, Stream, Term
+from watersmeet.fabric.operator import Attribute, Code, Constant, Flow, Operator, Stream, Term
 from watersmeet.fabric.routes import END, Key, Routes, routes_of
 from watersmeet.fabric.segments import segments_of
 
@@ -108,8 +108,11 @@ class _Programming:
         instructions = sorted(network, key=lambda one: (one.b_id, one.stream)) + sorted(
             blocks, key=lambda one: one.b_id
         )
+        numbers: dict[Flow, list[int]] = {}
+        for (flow, _), number in self.ids.items():
+            numbers.setdefault(flow, []).append(number)
         results = {
-            need.query: tuple(number for (flow, _), number in self.ids.items() if flow in need.roots)
+            need.query: tuple(number for root in dict.fromkeys(need.roots) for number in numbers[root])
             for need in self.assignment.needs
         }
         return Program(
@@ -180,12 +183,18 @@ class _Programming:
         return found
 
     def _shares(self, op: Operator, at: int) -> list[Chunk]:
-        """Of a join, which share of each stream the slot at this place stores; of an order, how many rows it keeps."""
+        """Of a join, which share of each stream the slot at this place stores; of others, which further streams they read."""
         placement, inputs = self.assignment.placed[op], self.routes.inputs[op]
         if op.kind == "order_by":
-            return [Chunk("input", other=self.ids[inputs[0][0]], constant=_number(op.windows[0] or 0))]
-        if op.kind != "join":
-            return []
+            return [
+                Chunk("input", condition=lane, other=self.ids[key], constant=_number(op.windows[0] or 0))
+                for key, lane in inputs
+            ]
+        if op.kind != "join":  # the first one is in the instruction's head
+            return [
+                Chunk("input", condition=lane, other=self.ids[key], constant=_number(0))
+                for key, lane in inputs[1:]
+            ]
         cores = len(placement.slots)
         chunks = [Chunk("share", attribute=at, other=cores)]
         for k, (key, lane) in enumerate(inputs):

@@ -37,7 +37,7 @@ class Routes:
     policies: dict[tuple[str, Key], list[str]] = field(default_factory=dict)
     inputs: dict[Operator, list[tuple[Key, str]]] = field(default_factory=dict)
     synchronised: dict[str, list[Key]] = field(default_factory=dict)
-    flows: list[Key] = field(default_factory=list)
+    flows: dict[Key, None] = field(default_factory=dict)  # in the order of their numbers
 
 
 def routes_of(assignment: Assignment) -> Routes:
@@ -82,8 +82,7 @@ class _Routing:
 
     def _key(self, flow: Flow, entry: str) -> Key:
         key = (flow, entry)
-        if key not in self.routes.flows:
-            self.routes.flows.append(key)
+        self.routes.flows.setdefault(key)
         return key
 
     def _ways(self, key: Key, arrivals: Sequence[str]) -> Iterator[list[str]]:

@@ -63,6 +63,8 @@ class Rules:
             return f"has memory for {slot.memory} entries, not for {op.memory}"
         if op.kind == "join":
             return self._lacks_join(op, slot)
+        if op.kind == "aggregation" and op.windows and slot.kind != "processor":
+            return "aggregates all rows so far, no sliding window"
         if op.kind == "order_by" and (op.windows[0] is None or op.windows[0] > slot.window):
             return f"keeps {slot.window} rows, not {'all' if op.windows[0] is None else op.windows[0]}"
         return None
