@@ -274,3 +274,21 @@ def test_a_saved_processor_stands_in_its_fabric_as_before(tmp_path: Path) -> Non
     for one in (qp, loaded):
         with pytest.raises(wm.FabricError, match="must fit the fabric beside the others"):
             one.create("more", refused)
+
+
+def test_a_table_takes_as_many_rows_as_it_has(tmp_path: Path) -> None:
+    table = {"k": pa.array(range(9), pa.int32()), "note": [f"n{k}" for k in range(9)]}
+    text = "SELECT a.x, names.note FROM a JOIN names ON a.k = names.k"
+    for blocks in (1, 2):
+        qp = wm.Processor(
+            windows=WINDOWS,
+            schemas=SCHEMAS,
+            tables={"names": table},
+            fabric=wm.Fabric.op_chain(blocks, window=5),
+        )
+        if blocks == 1:
+            with pytest.raises(wm.FabricError, match="a join of 2 streams within 9 rows"):
+                qp.create("q", text)
+    qp.create("q", text)
+    qp.save(tmp_path / "state")
+    assert str(wm.Processor.load(tmp_path / "state").fabric_assignment()) == str(qp.fabric_assignment())

@@ -17,12 +17,13 @@ from watersmeet.query.needs import need_of
 
 
 class Placing:
-    """Assigns queries to a fabric, if there is one."""
+    """Assigns queries to a fabric, if there is one. ``sizes``: the rows of static tables, which a join holds whole."""
 
-    def __init__(self, fabric: Fabric | None) -> None:
+    def __init__(self, fabric: Fabric | None, sizes: Mapping[str, int] | None = None) -> None:
         if fabric is not None and not isinstance(fabric, Fabric):
             raise OptionError(f"fabric= must be a Fabric, such as Fabric.op_chain(8); got {fabric!r}")
         self.fabric = fabric
+        self._sizes = {name: max(1, rows) for name, rows in (sizes or {}).items()}
         self._needs: dict[
             str, tuple[Entry, Need]
         ] = {}  # of the last assignment: most queries stay as they are
@@ -61,9 +62,9 @@ class Placing:
         return {"topology": to_plain(assigned.topology), "placed": placed_to_plain(assigned)}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any] | None) -> "Placing":
+    def from_json(data: Mapping[str, Any] | None, sizes: Mapping[str, int]) -> "Placing":
         """Of the fabric that was saved, if there was one."""
-        return Placing(None if data is None else Fabric.from_json(data["topology"]))
+        return Placing(None if data is None else Fabric.from_json(data["topology"]), sizes)
 
     def as_saved(self, data: Mapping[str, Any] | None, entries: Sequence[Entry]) -> Assignment | None:
         """The queries that run, where they stood."""
@@ -80,7 +81,9 @@ class Placing:
             return known
         assert entry.bound is not None
         assert self.fabric is not None
-        return entry, need_of(entry.name, entry.bound.plan, entry.starts, dict(self.fabric.topology.holds))
+        return entry, need_of(
+            entry.name, entry.bound.plan, entry.starts, {**self._sizes, **dict(self.fabric.topology.holds)}
+        )
 
 
 def _running(entries: Mapping[str, Entry]) -> dict[str, Entry]:

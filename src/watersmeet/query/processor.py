@@ -160,7 +160,7 @@ class Processor:
         held = {**named, **dict.fromkeys(filled, Unbounded())}
         feed = Feed(held, {} if schemas is None else schemas, cores, keep == "windows", filled)
         feed.fill(filled)
-        self._run(Running(feed, Placing(fabric)))
+        self._run(Running(feed, Placing(fabric, {name: table.num_rows for name, table in filled.items()})))
 
     def _run(self, running: Running) -> None:
         feed = running.feed

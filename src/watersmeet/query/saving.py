@@ -68,7 +68,9 @@ def restored(header: Mapping[str, Any], tables: Tables) -> Running:
             {k: table.column("time").combine_chunks() for k, table in latest.items()},
         )
     )
-    placing = Placing.from_json(header["fabric"])
+    placing = Placing.from_json(
+        header["fabric"], {name: tables[f"rows {name}"].num_rows for name in header["tables"]}
+    )
     running = Running(feed, placing)
     running.counters = header["counters"]
     entries = [_entry_from_json(data, running) for data in header["queries"]]
