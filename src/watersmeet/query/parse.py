@@ -144,8 +144,10 @@ def _command(source: Source, words: list[Word]) -> Command:
         name = words[2].text.strip("`")
         if verb == "DROP" and len(words) == 3:
             return Command("drop", name, "")
-        if verb != "DROP" and upper[3:4] == ["AS"] and len(words) > 4:
-            return Command(verb.lower(), name, source.text[words[4].start : words[-1].end])
+        emit = words[4].text.lower() if upper[3:4] == ["EMIT"] and len(words) > 4 else None
+        at = 3 if emit is None else 5
+        if verb != "DROP" and upper[at : at + 1] == ["AS"] and len(words) > at + 1:
+            return Command(verb.lower(), name, source.text[words[at + 1].start : words[-1].end], emit)
     span = (words[0].start, words[min(len(words), 4) - 1].end)
     raise source.error(span, f"a statement must be {_STATEMENTS}; got {source.part(span)}; write it so")
 

@@ -203,6 +203,7 @@ class Processor:
 
     def execute(self, statements: str) -> dict[str, Query]:
         """``CREATE QUERY name AS SELECT ...; ALTER QUERY name AS SELECT ...; DROP QUERY name``: all of them, or none if one is refused.
+        ``CREATE QUERY name EMIT complete AS SELECT ...`` is ``emit="complete"``, also with ALTER.
 
         Returns the queries that it has created or altered, by name.
         """
