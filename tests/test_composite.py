@@ -14,6 +14,7 @@ import watersmeet as wm
 from conditions import conditions
 from harness import check, examples
 from strategies import Run, runs
+from watersmeet.codes.floating import FloatDomain
 from watersmeet.join import plan as planning
 from watersmeet.join import planner
 from watersmeet.join.drivers import Composite
@@ -188,6 +189,31 @@ def test_what_goes_beyond_the_last_cell_goes_on_at_the_first() -> None:
     assert ends_of([5], [5 + size], 0) == [[(0, size - 1)]]
     assert ends_of([-3], [-1], 0) == [[(size - 3, size - 1)]]
     assert ends_of([4], [3], 0) == [[]]
+
+
+floats = st.one_of(st.floats(), st.floats(-1e3, 1e3), st.sampled_from([0.0, -0.0, 5e-324, 1e308]))
+
+
+@given(st.lists(floats, min_size=2), st.integers(-1000, 1000), st.booleans())
+def test_proportional_codes_keep_the_order(values: list[float], power: int, single: bool) -> None:
+    domain = FloatDomain("FLOAT" if single else "DOUBLE", single=single)
+    codes, _ = domain.codes(pa.array(values, pa.float32() if single else pa.float64()))
+    codes = np.sort(np.concatenate([codes, [-(2**63), 2**63 - 1]]))
+    found = domain.proportional(codes, 2.0**power)
+    assert (found[1:] >= found[:-1]).all()
+
+
+@pytest.mark.usefixtures("_always")
+def test_intervals_of_floats_of_several_magnitudes_are_cut_evenly() -> None:
+    join = wm.StreamJoin(CONDITIONS["stabbing with offsets"], t=wm.Unbounded(), q=wm.Unbounded())
+    random = np.random.default_rng(5)
+    for _ in range(2):
+        cents = [random.integers(1, 50_000, 1000) for _ in range(2)]
+        prices = [
+            {"sym": ["S"] * 1000, "price": c / 100, "bid": c / 100, "ask": (c + 3) / 100} for c in cents
+        ]
+        join.push(dict(zip("tq", prices, strict=True)))
+    assert driver_of(join).cut[1] is not None
 
 
 def test_many_candidates_ask_for_it_and_few_do_not() -> None:

@@ -1,11 +1,13 @@
 """Stored rows by arrival number: whatever chunks they lie in, what is taken is what was put in."""
 
+from decimal import Decimal
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.streams import payload as module
-from watersmeet.streams.payload import Payload
+from watersmeet.streams.payload import Chunks, Payload
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -19,13 +21,8 @@ def filled(sizes: list[int]) -> Payload:
     return payload
 
 
-@pytest.mark.parametrize("sparse", [0, 8])
 @pytest.mark.parametrize("sizes", [[1] * 300, [70] * 150, [5000] * 20, [1, 9000, 20_000, 3, 40_000]], ids=str)
-def test_rows_come_back_in_the_order_in_which_they_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch, sizes: list[int], sparse: int
-) -> None:
-    monkeypatch.setattr(module, "_SPARSE", sparse)
-    monkeypatch.setattr(module, "_LONG", 0 if sparse == 0 else module._LONG)
+def test_rows_come_back_in_the_order_in_which_they_are_asked_for(sizes: list[int]) -> None:
     payload, random = filled(sizes), np.random.default_rng(1)
     for count in (1, 7, 500):
         wanted = random.integers(0, sum(sizes), count)
@@ -47,3 +44,50 @@ def test_dropped_rows_are_gone_and_the_others_keep_their_numbers() -> None:
     payload.drop_before(120_000)
     assert 80_000 <= payload.first <= 120_000
     assert payload.take(np.array([199_999, 120_000]), ["n"]).column("n").to_pylist() == [199_999, 120_000]
+
+
+VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "int8": (pa.int8(), [1, -128, 127]),
+    "uint16": (pa.uint16(), [0, 65_535, 7]),
+    "float32": (pa.float32(), [0.5, float("inf"), -0.0]),
+    "float64": (pa.float64(), [0.1, -1e300, 5e-324]),
+    "bool": (pa.bool_(), [True, False, True]),
+    "date32": (pa.date32(), [0, 20_000, -5]),
+    "timestamp": (pa.timestamp("us", "UTC"), [0, 1, -1]),
+    "duration": (pa.duration("ns"), [0, 1, -1]),
+    "decimal128": (pa.decimal128(38, 2), [Decimal("1.25"), Decimal("-9" * 1 + ".99"), Decimal(10**30)]),
+    "decimal256": (pa.decimal256(60, 0), [Decimal(10**50), Decimal(-1), Decimal(0)]),
+    "string": (pa.string(), ["", "ä", "a longer text than most of them"]),
+    "large_string": (pa.large_string(), ["", "ä", "a longer text"]),
+    "binary": (pa.binary(), [b"", b"\0\0", b"abc"]),
+    "fixed binary of words": (pa.binary(16), [b"0123456789abcdef", bytes(16), b"\xff" * 16]),
+    "fixed binary": (pa.binary(3), [b"abc", bytes(3), b"\xff" * 3]),
+    "list": (pa.list_(pa.int64()), [[1, 2], [], [3]]),
+    "struct": (pa.struct([("x", pa.int64())]), [{"x": 1}, {"x": None}, {"x": 3}]),
+    "null": (pa.null(), [None, None, None]),
+}
+
+
+@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("nulls", [0.0, 0.3])
+@pytest.mark.parametrize("name", VALUES)
+def test_every_type_is_taken_as_arrow_takes_it(name: str, nulls: float, absent: bool) -> None:
+    kind, values = VALUES[name]
+    random, batches, firsts, end = np.random.default_rng(3), [], [], 10
+    for size in (1, 40, 3, 700, 2, 2):
+        # A slice of a longer column: values, offsets and bits begin in the middle of their buffers.
+        picked = [None if random.random() < nulls else values[k] for k in random.integers(0, 3, size + 5)]
+        if not batches:
+            picked = [values[0]] * len(picked)  # one chunk without NULL beside others
+        batches.append(pa.record_batch({"x": pa.array(picked, kind)}).slice(3, size))
+        firsts.append(end)
+        end += size
+    numbers = random.integers(10, end, 200)
+    if absent:
+        numbers[random.random(200) < 0.2] = -1
+    chunks, whole = Chunks(batches, firsts), pa.Table.from_batches(batches)
+    for some in (numbers, numbers[numbers < 0], np.repeat(numbers[:1], 50)):
+        found = chunks.take(some, ["x"], batches[0].schema)
+        found.validate(full=True)
+        wanted = whole.column("x").take(pa.array(some - 10, mask=some < 0)).to_pylist()
+        assert found.column("x").to_pylist() == wanted

@@ -77,6 +77,15 @@ class Domain(ABC):
             mask = valid[positions] if mask is None else mask & valid[positions]
         return values[positions], mask
 
+    @property
+    def floating(self) -> bool:
+        """Whether codes are those of floats, which are not proportional to the values."""
+        return False
+
+    def proportional(self, codes: np.ndarray, factor: float) -> np.ndarray:
+        """Codes of floats as whole numbers in the same order, that are the values times ``factor``, cut off: several may share one."""
+        raise NotImplementedError
+
     def bounds(self, keys: np.ndarray, interval: Interval, probing: Side) -> tuple[np.ndarray, np.ndarray]:
         """Inclusive bounds [lo, hi] on the opposite stream's codes for each key of the ``probing`` stream.
 

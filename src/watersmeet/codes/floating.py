@@ -27,6 +27,7 @@ from watersmeet.kernels.code import (
     difference_bounds,
     float32_codes,
     float64_codes,
+    proportional_codes,
 )
 
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -61,6 +62,15 @@ class FloatDomain(Domain):
         magnitude = np.minimum(np.abs(codes), self._infinity - 1)
         real = magnitude.astype(np.int32).view(np.float32) if self._single else magnitude.view(np.float64)
         return np.copysign(real.astype(np.float64), codes)
+
+    @property
+    def floating(self) -> bool:
+        return True
+
+    def proportional(self, codes: np.ndarray, factor: float) -> np.ndarray:
+        out = np.empty_like(codes)
+        proportional_codes(codes, factor, self._single, out)
+        return out
 
     def bounder(self, interval: Interval, probing: Side) -> Bounder:
         if self.exact and interval.is_equality and interval.form != "difference":

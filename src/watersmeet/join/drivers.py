@@ -134,9 +134,14 @@ class Cells(Driver):
 
 
 class Reach(ABC):
-    """What follows the equalities in a composite key: codes in order, of which a probe looks for a range, or for several."""
+    """What follows the equalities in a composite key: codes in order, of which a probe looks for a range, or for several.
+
+    A float's code is near its logarithm: a cent is wider in codes at 20 than at 500. With a ``factor`` keys are cut from whole numbers
+    proportional to the values, in which it is as wide everywhere. Any numbers that keep the order would do, as all is compared again.
+    """
 
     bands: tuple[Band, ...]
+    factor: float | None
 
     @abstractmethod
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
@@ -150,20 +155,30 @@ class Reach(ABC):
     def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
         """What rows of a stream look for: for each kind of stored rows its salt, and the ends of the codes."""
 
+    @abstractmethod
+    def with_factor(self, factor: float) -> "Reach":
+        """The same with keys proportional to the values, which are floats."""
+
+    def _even(self, codes: np.ndarray) -> np.ndarray:
+        return codes if self.factor is None else self.bands[0].domain.proportional(codes, self.factor)
+
 
 class BandReach(Reach):
     """One band."""
 
-    def __init__(self, band: Band) -> None:
-        self.bands = (band,)
+    def __init__(self, band: Band, factor: float | None = None) -> None:
+        self.bands, self.factor = (band,), factor
 
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
         codes, valid = self.bands[0].keys(stream, batch)
-        return (codes,), valid
+        return (self._even(codes), codes), valid
 
     def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
-        for lo, hi in self.bands[0].bounds(stream, codes[0]):
-            yield np.int64(0), lo, hi
+        for lo, hi in self.bands[0].bounds(stream, codes[1]):
+            yield np.int64(0), self._even(lo), self._even(hi)
+
+    def with_factor(self, factor: float) -> "BandReach":
+        return BandReach(self.bands[0], factor)
 
 
 class Stabbing(Reach):
@@ -176,34 +191,40 @@ class Stabbing(Reach):
     all of them, as far back as that.
     """
 
-    def __init__(self, lower: Band, upper: Band, points: str) -> None:
-        self.bands, self._points = (lower, upper), points
+    def __init__(self, lower: Band, upper: Band, points: str, factor: float | None = None) -> None:
+        self.bands, self._points, self.factor = (lower, upper), points, factor
         self._longest = np.full(CLASSES, -1, np.int64)  # by class
 
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
         lower, upper = self.bands
         begin, valid = lower.keys(stream, batch)
+        key = self._even(begin)
         if stream == self._points:
-            return (begin,), valid
+            return (key, begin), valid
         end, also_valid = upper.keys(stream, batch)
         classes = np.empty(begin.size, np.int64)
-        length_classes(begin, end, classes, self._longest)
-        return (begin, end, classes), all_valid((valid, also_valid))
+        length_classes(key, self._even(end), classes, self._longest)
+        return (key, begin, end, classes), all_valid((valid, also_valid))
 
     def salt(self, stream: str, codes: Codes) -> np.ndarray | None:
-        return None if stream == self._points else SALTS[codes[2]]
+        return None if stream == self._points else SALTS[codes[3]]
 
     def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
         lower, upper = self.bands
         if stream != self._points:
-            ((lo, _),), ((_, hi),) = lower.bounds(stream, codes[0]), upper.bounds(stream, codes[1])
-            yield np.int64(0), lo, hi
+            ((lo, _),), ((_, hi),) = lower.bounds(stream, codes[1]), upper.bounds(stream, codes[2])
+            yield np.int64(0), self._even(lo), self._even(hi)
             return
-        ((_, latest),), ((earliest, _),) = lower.bounds(stream, codes[0]), upper.bounds(stream, codes[0])
+        ((_, latest),), ((earliest, _),) = lower.bounds(stream, codes[1]), upper.bounds(stream, codes[1])
+        latest, earliest = self._even(latest), self._even(earliest)
         for place in np.flatnonzero(self._longest >= 0).tolist():
             lo = np.empty_like(earliest)
             begin_before(earliest, self._longest[place], lo)
             yield SALTS[place], lo, latest
+
+    def with_factor(self, factor: float) -> "Stabbing":
+        lower, upper = self.bands
+        return Stabbing(lower, upper, self._points, factor)
 
 
 class Composite(Driver):
@@ -218,7 +239,7 @@ class Composite(Driver):
     exact, key, small = False, None, Scan.name
 
     def __init__(self, equalities: Sequence[Band], reach: Reach, shift: int) -> None:
-        self.bands, self.cut = (*equalities, *reach.bands), shift
+        self.bands, self.cut = (*equalities, *reach.bands), (shift, reach.factor)
         self.texts = (" AND ".join(one.text for one in self.bands),)
         self._equalities, self._reach, self._shift = tuple(equalities), reach, shift
 

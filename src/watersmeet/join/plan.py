@@ -4,13 +4,15 @@ A driver gives each row a key and each probe the bounds on the other stream's ke
 candidates by their codes; the residual is evaluated on what then remains.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
+from watersmeet.index.base import Codes
 from watersmeet.join.drivers import (
     BandReach,
     Cells,
@@ -22,6 +24,7 @@ from watersmeet.join.drivers import (
     Reach,
     Stabbing,
 )
+from watersmeet.kernels.composite import LAST
 from watersmeet.kernels.sort import sort_keys
 from watersmeet.sql.condition import Band, BoundCondition, Residual
 from watersmeet.sql.program import Program
@@ -69,10 +72,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Measured:
-    """What samples say of a reach: how many codes wide what a row looks for is, and the share of pairs that it lets through."""
+    """What samples say of a reach: how many codes wide what a row looks for is, the share of pairs that it lets through once codes are
+    cut, and how many ranges a row looks for.
+    """
 
     width: int
     share: float
+    ranges: float
 
 
 def make_plan(
@@ -158,6 +164,8 @@ def share_of(band: Band, selectivity: Mapping[str, float]) -> float:
 COMPOSITE_CANDIDATES = 8  # with fewer a probe, looking at each costs less than sorting by one band more
 COMPOSITE_SHARE = 0.5  # a band that lets more through orders rows for nothing
 CELLS = 3  # bits: what a probe looks for is so many cells wide, or a little more
+RANGE = 24  # looking for one more range in all sub-windows costs as much as so many candidates
+EVEN_BITS = 50  # of proportional codes that samples make use of
 
 
 def reaches(condition: BoundCondition, stabbing: bool) -> list[Reach]:
@@ -179,29 +187,74 @@ def reaches(condition: BoundCondition, stabbing: bool) -> list[Reach]:
     return found
 
 
+def evenly(reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Reach | None:
+    """The same over numbers proportional to the values, where those are floats."""
+    if not all(band.domain.floating for band in reach.bands):
+        return None
+    largest = 0.0
+    for band in reach.bands:
+        for stream in band.streams:
+            codes, valid = band.keys(stream, samples[stream])
+            values = np.abs(band.domain.values(codes if valid is None else codes[valid]))
+            largest = max(largest, float(values.max(initial=0.0, where=np.isfinite(values))))
+    return reach.with_factor(2.0 ** min(EVEN_BITS - math.frexp(largest)[1], 1000)) if largest else None
+
+
 def measured(reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Measured | None:
     """By the newest rows of both streams; None: they have shown nothing yet."""
     left, right = reach.bands[0].streams
-    widths, shares = [], []
-    for stream, other in ((left, right), (right, left)):
-        codes, valid = reach.codes(stream, samples[stream])
-        stored, stored_valid = reach.codes(other, samples[other])
-        mine = tuple(array if valid is None else array[valid] for array in codes)
-        keys = np.sort(stored[0] if stored_valid is None else stored[0][stored_valid])
-        if not mine[0].size or not keys.size:
-            continue
-        found = 0
-        for _, lo, hi in reach.ends(stream, mine):
+    codes = {stream: reach.codes(stream, samples[stream]) for stream in (left, right)}
+    sides = [_Looks.of(reach, codes, *streams) for streams in ((left, right), (right, left))]
+    widths = {width for side in sides for width in side.widths()}
+    if not widths:
+        return None
+    found = {width: max(side.share(cut_of(width)) for side in sides) for width in widths}
+    width = min(found, key=lambda one: (found[one], one))
+    return Measured(width, found[width], sum(len(side.ranges) for side in sides) / 2)
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """What the rows of one sample look for among those of the other."""
+
+    ranges: Sequence[tuple[int, np.ndarray, np.ndarray]]  # salt of the kind that is looked for, ends
+    stored: Mapping[int, np.ndarray]  # keys by salt, in order
+    rows: int
+
+    @classmethod
+    def of(
+        cls, reach: Reach, codes: Mapping[str, tuple[Codes, np.ndarray | None]], stream: str, other: str
+    ) -> "_Looks":
+        mine, keys = (_there(*codes[name]) for name in (stream, other))
+        salts = reach.salt(other, keys)
+        kinds = {0: keys[0]} if salts is None else {int(one): keys[0][salts == one] for one in set(salts)}
+        ranges = [(int(salt), lo, hi) for salt, lo, hi in reach.ends(stream, mine)]
+        return cls(ranges, {salt: np.sort(some) for salt, some in kinds.items()}, keys[0].size)
+
+    def widths(self) -> Iterator[int]:
+        """The median width of what is looked for, of each kind."""
+        for _, lo, hi in self.ranges:
             some = hi >= lo
-            if some.any():
+            if some.any() and self.rows:
                 wide = hi[some].view(np.uint64) - lo[some].view(np.uint64)
-                widths.append(int(np.partition(wide, wide.size // 2)[wide.size // 2]))
-                found += int(
-                    (np.searchsorted(keys, hi[some], "right") - np.searchsorted(keys, lo[some])).sum()
-                )
-        shares.append((found + 0.5) / (mine[0].size * keys.size))
-    # A point finds more intervals than match it; an interval finds just its points.
-    return Measured(min(widths), min(1.0, *shares)) if widths and shares else None
+                yield int(np.partition(wide, wide.size // 2)[wide.size // 2])
+
+    def share(self, shift: int) -> float:
+        """Of all pairs, those that come out as candidates if so many bits of a key are cut off."""
+        found = pairs = 0
+        for salt, lo, hi in self.ranges:
+            pairs = lo.size * self.rows
+            keys, some = self.stored.get(salt), lo <= hi
+            if keys is not None and keys.size:
+                cut, low, high = keys >> shift, lo[some] >> shift, hi[some] >> shift
+                counts = np.searchsorted(cut, high, "right") - np.searchsorted(cut, low)
+                wide = high.view(np.uint64) - low.view(np.uint64) >= np.uint64(LAST)
+                found += int(np.where(wide, keys.size, counts).sum())
+        return min(1.0, (found + 0.5) / pairs) if pairs else 0.0
+
+
+def _there(codes: Codes, valid: np.ndarray | None) -> Codes:
+    return codes if valid is None else tuple(column[valid] for column in codes)
 
 
 def _composite(
@@ -215,16 +268,17 @@ def _composite(
     useful = [(reach, facts) for reach, facts in known if equalities or len(reach.bands) > 1]
     if not useful:
         return None
-    reach, facts = min(useful, key=lambda one: one[1].share)
+    equal = min((share_of(band, selectivity) for band in equalities), default=1.0)
+    reach, facts = min(useful, key=lambda one: RANGE * one[1].ranges + one[1].share * equal * window)
     alone = min(share_of(band, selectivity) for band in bands)
     if alone * window <= COMPOSITE_CANDIDATES or facts.share > COMPOSITE_SHARE:
         return None
-    return Composite(equalities, reach, cut_of(facts))
+    return Composite(equalities, reach, cut_of(facts.width))
 
 
-def cut_of(facts: Measured) -> int:
-    """How many low bits of a code are cut off in a composite key."""
-    return max(0, facts.width.bit_length() - CELLS)
+def cut_of(width: int) -> int:
+    """How many low bits of a code are cut off in a composite key, where what a row looks for is so many codes wide."""
+    return max(0, width.bit_length() - CELLS)
 
 
 GRID_CANDIDATES = (

@@ -325,7 +325,7 @@ class Planner:
         band = min(useful, key=lambda comparison: self._measured[comparison.band].share)
         together = (*equalities, band)
         columns = tuple(comparison.target for comparison in together)
-        return together, self._shifts.setdefault((stream, columns), cut_of(self._measured[band.band]))
+        return together, self._shifts.setdefault((stream, columns), cut_of(self._measured[band.band].width))
 
     def _cells(
         self, comparisons: Sequence[Comparison], shares: Mapping[str, float], rows: float

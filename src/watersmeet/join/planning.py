@@ -17,7 +17,7 @@ from watersmeet.join.learning import Learnt, Trial
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Orders, StashPlan
-from watersmeet.join.plan import Measured, Plan, estimate, make_plan, measured, reaches
+from watersmeet.join.plan import Measured, Plan, estimate, evenly, make_plan, measured, reaches
 from watersmeet.join.planner import Planner
 from watersmeet.join.stash import Stash
 from watersmeet.join.steps import Walk, apart_from
@@ -131,10 +131,10 @@ class Planning:
         if len(self.condition.bands) < 2:
             return []
         samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
-        found = [
-            (reach, measured(reach, samples))
-            for reach in reaches(self.condition, len(ledger.streams) == 2 and not self._in_flow)
-        ]
+        two = len(ledger.streams) == 2
+        plain = reaches(self.condition, two and not self._in_flow)
+        even = [evenly(reach, samples) for reach in plain] if two else []
+        found = [(reach, measured(reach, samples)) for reach in (*plain, *even) if reach is not None]
         return [(reach, facts) for reach, facts in found if facts is not None]
 
     def forget(self) -> None:

@@ -17,6 +17,7 @@ INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 INFINITY64 = 0x7FF0000000000000  # code of +inf; -inf is its negation, NaN is one above
 INFINITY32 = 0x7F800000
+FAR = 2.0**62  # where proportional codes end
 LEAP = 2**60  # the longest stride of a gallop, so that the last bracket's width fits int64 with room
 
 PRIME1 = np.uint64(0x9E3779B97F4A7C15)
@@ -73,6 +74,18 @@ def decode(code, single):
     else:
         x = np.int64(magnitude).view(np.float64)
     return -x if code < 0 else x
+
+
+@kernel
+def proportional_codes(codes, factor, single, out):
+    """The floats of codes times ``factor``, rounded down: in the order of the codes. Codes of no float are at the ends."""
+    infinity = np.int64(INFINITY32) if single else np.int64(INFINITY64)
+    for i in range(codes.size):
+        code = codes[i]
+        x = -np.inf if code <= -infinity else np.inf
+        if -infinity < code < infinity:
+            x = decode(code, single) * factor
+        out[i] = np.int64(np.floor(min(max(x, -FAR), FAR)))
 
 
 @kernel

@@ -9,7 +9,10 @@ mispredicted), comparing 8 or 16 keys from the last position on (33M to 39M; eac
 run is hardly larger than the batch), partitions of 32 and 64 keys (46M, 22M), bisecting inside the partition (20M).
 """
 
+import numpy as np
+
 from watersmeet.kernels.jit import inlined, kernel
+from watersmeet.kernels.raw import prefetch
 
 BLOCK = 2048  # keys of a nested loop that stay in the first-level cache
 STRETCH = 512  # of these, counted before any is looked at
@@ -18,6 +21,8 @@ STRIDE = 16
 STEP = 4
 NEAR = 8
 NEARBY = 6  # a run smaller than this many times the batch: bounds are so near that stepping beats searching
+FLIGHT = 64  # probes whose partitions are fetched before any is looked at
+LINE = 8  # keys of a cache line
 AHEAD = 2  # matches written without a branch; 4 is slower by a third at one match a probe
 
 
@@ -83,12 +88,31 @@ def step_to(keys, cursor, bound):
     return cursor
 
 
+@inlined
+def first_few(keys, rows, position, high, probe, n, out_probe, out_row):
+    """Write the next AHEAD pairs without a branch, for which there must be room. Returns how many of them have keys <= ``high``."""
+    # Slices: an index that might be negative costs a test at every access.
+    next_keys = keys[position : position + AHEAD]
+    next_rows = rows[position : position + AHEAD]
+    to_probe = out_probe[n : n + AHEAD]
+    to_row = out_row[n : n + AHEAD]
+    found = 0
+    for k in range(AHEAD):
+        to_probe[k] = probe
+        to_row[k] = next_rows[k]
+        found += next_keys[k] <= high
+    return found
+
+
 @kernel
 def run_pairs(keys, rows, index, lo, hi, probes, state, out_probe, out_row):
     """All (probe, row) with lo <= key <= hi, as many as fit; O(probes * log(gap) + pairs).
 
     ``state`` is where to go on: [probe, partition (or position, where bounds are near) of its lower bound, next position to emit or -1].
     Returns the number of pairs written; the work is done when state[0] == lo.size.
+
+    Where bounds are not near, the partitions of FLIGHT probes are found first and fetched meanwhile: a run seldom lies in the cache
+    (10,000 probes of 183K keys, six runs in turn: 20 ns a probe in place of 32; of 500K keys 83 in place of 112; by CPU time).
     """
     last = state[1]
     position = state[2]
@@ -97,8 +121,10 @@ def run_pairs(keys, rows, index, lo, hi, probes, state, out_probe, out_row):
     room = out_probe.size
     fits = room - AHEAD
     near = size < NEARBY * total
+    parts = np.empty(FLIGHT, np.int64)
     n = 0
     i = state[0]
+    known = i  # probes before this one have their partitions found
     while i < total:
         low = lo[i]
         high = hi[i]
@@ -108,19 +134,17 @@ def run_pairs(keys, rows, index, lo, hi, probes, state, out_probe, out_row):
                 position = step_to(keys, last, low)
                 last = position
             else:
-                last = partition_of(index, last, low)
-                position = place_in(keys, last, low)
+                if i == known:
+                    known = min(i + FLIGHT, total)
+                    for j in range(i, known):
+                        last = partition_of(index, last, lo[j])
+                        parts[j % FLIGHT] = last
+                        prefetch(keys, last * STRIDE)
+                        prefetch(keys, last * STRIDE + LINE)
+                        prefetch(rows, last * STRIDE)
+                position = place_in(keys, parts[i % FLIGHT], low)
             if n <= fits and position + AHEAD <= size:
-                # Slices: an index that might be negative costs a test at every access.
-                next_keys = keys[position : position + AHEAD]
-                next_rows = rows[position : position + AHEAD]
-                to_probe = out_probe[n : n + AHEAD]
-                to_row = out_row[n : n + AHEAD]
-                found = 0
-                for k in range(AHEAD):
-                    to_probe[k] = probe
-                    to_row[k] = next_rows[k]
-                    found += next_keys[k] <= high
+                found = first_few(keys, rows, position, high, probe, n, out_probe, out_row)
                 n += found
                 if found < AHEAD:
                     position = -1
@@ -130,7 +154,7 @@ def run_pairs(keys, rows, index, lo, hi, probes, state, out_probe, out_row):
         while position < size and keys[position] <= high:
             if n == room:
                 state[0] = i
-                state[1] = last
+                state[1] = last if near or i == known else parts[i % FLIGHT]
                 state[2] = position
                 return n
             out_probe[n] = probe
@@ -139,6 +163,7 @@ def run_pairs(keys, rows, index, lo, hi, probes, state, out_probe, out_row):
             position += 1
         position = -1
         i += 1
+        known = max(known, i)
     state[0] = total
     return n
 

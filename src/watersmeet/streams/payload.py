@@ -6,20 +6,16 @@ was born with and can still gather its rows after they have left the window.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.streams.batch import one_batch
+from watersmeet.streams.gathering import Gathering, Layout, Place
 
 # So many chunks of at least so many rows, and fewer than that, become one. Larger ones stay as they are: merging them would hold up
 # a push for too long.
 _MERGED = ((64, 0, 64), (64, 0, 4096), (8, 4096, 16_384))
 FANOUT, _, _FEW = _MERGED[0]
-# Arrow puts chunks together before it takes rows from several. With chunks of at least this many rows, and results that are far
-# fewer, taking from each that is needed is cheaper (2,000 of 1M rows, two columns: 16 chunks 0.4 ms in place of 1.4, 100 chunks 1.7).
-_LONG, _SPARSE = 16_384, 8
 # So few rows are cut out one by one: 2 rows of 64 chunks take 9 µs in place of 290, 32 rows 70 in place of 330; of a single chunk 8 rows
 # take as long either way.
 _SINGLE, _FROM_MANY = 8, 32
@@ -28,34 +24,56 @@ _SINGLE, _FROM_MANY = 8, 32
 class Chunks:
     """An append-only list of record batches with the arrival number of each one's first row."""
 
-    __slots__ = ("batches", "firsts")
+    __slots__ = ("_places", "batches", "firsts")
 
-    def __init__(self, batches: list[pa.RecordBatch], firsts: list[int]) -> None:
+    def __init__(
+        self, batches: list[pa.RecordBatch], firsts: list[int], places: list[dict[str, Place]] | None = None
+    ) -> None:
         self.batches, self.firsts = batches, firsts
+        self._places = [] if places is None else places  # where columns lie, as far as somebody has asked
+
+    def without(self, gone: int) -> "Chunks":
+        """All but the oldest ``gone`` chunks."""
+        return Chunks(self.batches[gone:], self.firsts[gone:], self._places[gone:])
 
     def take(self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
         """The rows with these arrival numbers, in this order; -1 gives a row of nulls."""
         if arrivals.size == 0 or not columns:
             return _blank(arrivals.size, columns, schema)
-        absent = arrivals < 0
-        some_absent = bool(absent.any())
-        known = arrivals[~absent] if some_absent else arrivals
-        if known.size == 0:
+        low, high = int(arrivals.min()), int(arrivals.max())
+        if high < 0:
             return _blank(arrivals.size, columns, schema)
-        low, high = int(known.min()), int(known.max())
+        absent = low < 0
+        if absent:
+            low = int(arrivals[arrivals >= 0].min())
         start = bisect_right(self.firsts, low) - 1
         stop = bisect_right(self.firsts, high)
-        if not some_absent and arrivals.size <= (_SINGLE if stop - start == 1 else _FROM_MANY):
+        if not absent and arrivals.size <= (_SINGLE if stop - start == 1 else _FROM_MANY):
             return self._one_by_one(arrivals, columns)
-        offsets = arrivals - self.firsts[start]
-        where = pa.array(offsets, mask=absent) if some_absent else pa.array(offsets)
-        if stop - start == 1:
-            return self.batches[start].select(columns).take(where)
-        rows = self.firsts[stop - 1] + self.batches[stop - 1].num_rows - self.firsts[start]
-        if not some_absent and rows >= _LONG * (stop - start) and rows >= _SPARSE * arrivals.size:
-            return self._by_chunk(arrivals, columns, start, stop)
-        table = pa.Table.from_batches([batch.select(columns) for batch in self.batches[start:stop]])
-        return one_batch(table.take(where))
+        fields = [self.batches[start].schema.field(name) for name in columns]
+        if absent:
+            fields = [field.with_nullable(True) for field in fields]
+        found = Gathering(arrivals, self.firsts[start:stop], high + 1, absent)
+        arrays = [self._column(found, field, start, stop) for field in fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _column(self, found: Gathering, field: pa.Field, start: int, stop: int) -> pa.Array:
+        layout = Layout.of(field.type)
+        if layout is not None:
+            places = [self._place(chunk, field.name) for chunk in range(start, stop)]
+            column = found.column(field.type, layout, places)
+            if column is not None:
+                return column
+        chunks = pa.chunked_array([batch.column(field.name) for batch in self.batches[start:stop]])
+        return chunks.take(found.offsets()).combine_chunks()
+
+    def _place(self, chunk: int, name: str) -> Place:
+        while len(self._places) <= chunk:
+            self._places.append({})
+        place = self._places[chunk].get(name)
+        if place is None:
+            place = self._places[chunk][name] = Place.of(self.batches[chunk].column(name))
+        return place
 
     def _one_by_one(self, arrivals: np.ndarray, columns: Sequence[str]) -> pa.RecordBatch:
         """A few rows, each cut out of its chunk."""
@@ -64,24 +82,6 @@ class Chunks:
             chunk = bisect_right(self.firsts, arrival) - 1
             rows.append(self.batches[chunk].slice(arrival - self.firsts[chunk], 1))
         return pa.concat_batches(rows).select(columns)
-
-    def _by_chunk(
-        self, arrivals: np.ndarray, columns: Sequence[str], start: int, stop: int
-    ) -> pa.RecordBatch:
-        """Rows of the chunks [start, stop), from each that has some; then in order."""
-        firsts = np.array(self.firsts[start:stop])
-        chunks = np.searchsorted(firsts, arrivals, "right") - 1
-        order = np.argsort(chunks, kind="stable")
-        cuts = [0, *(np.flatnonzero(np.diff(chunks[order])) + 1).tolist(), arrivals.size]
-        parts = []
-        for low, high in pairwise(cuts):
-            rows = order[low:high]
-            chunk = int(chunks[rows[0]])
-            batch = self.batches[start + chunk].select(columns)
-            parts.append(batch.take(pa.array(arrivals[rows] - firsts[chunk])))
-        places = np.empty_like(order)
-        places[order] = np.arange(order.size)
-        return one_batch(pa.Table.from_batches(parts).take(pa.array(places)))
 
 
 def _blank(rows: int, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
@@ -135,7 +135,7 @@ class Payload:
         while gone < len(chunks.firsts) and chunks.firsts[gone] + chunks.batches[gone].num_rows <= arrival:
             gone += 1
         if gone:
-            self.chunks = Chunks(chunks.batches[gone:], chunks.firsts[gone:])
+            self.chunks = chunks.without(gone)
 
     def mark(self) -> tuple[Chunks, int, int]:
         """Where the rows stand: what ``back_to`` goes back to."""
