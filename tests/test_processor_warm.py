@@ -319,3 +319,16 @@ def test_rows_that_are_stored_no_more_have_moved_the_clock() -> None:
         "b": [5],
     }
     assert query.complete_from == {"a": 2, "b": 2}
+
+
+def test_statements_may_start_warm_too() -> None:
+    qp, _ = kept(wm.Rows(1000), 20)
+    fresh = qp.execute(
+        "CREATE QUERY p START WARM AS SELECT id FROM a; create query q start warm backfill as SELECT id FROM a"
+    )
+    assert fresh["p"].backfill is None
+    assert fresh["q"].backfill is not None
+    assert fresh["q"].backfill.count == qp._running.feed.arrived("a")
+    assert fresh["p"].complete_from == fresh["q"].complete_from == {"a": 0}
+    with pytest.raises(wm.ConditionError, match=r"a statement must be CREATE QUERY name AS SELECT"):
+        qp.execute("CREATE QUERY r START COLD AS SELECT id FROM a")

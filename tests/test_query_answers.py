@@ -288,8 +288,18 @@ def test_a_query_waits_for_the_types_of_what_it_remembers() -> None:
     assert (shown(results["sums"]), shown(results["counts"])) == ([(3,)], [(2,)])
 
 
-def test_statements_take_the_default_way_to_give_results() -> None:
+def test_statements_say_how_to_give_results() -> None:
     qp = processor()
+    qp.execute(
+        "CREATE QUERY c EMIT complete AS SELECT k FROM t GROUP BY k; ALTER QUERY c EMIT changelog AS SELECT k FROM t"
+    )
+    assert shown(qp.push(t=arrived(("a", 1, 1)))["c"]) == [("a", 1)]
+    with pytest.raises(wm.OptionError) as caught:
+        qp.execute("CREATE QUERY d EMIT whole AS SELECT k FROM t")
+    assert (
+        str(caught.value) == "emit= must be one of 'append', 'update', 'complete', 'changelog'; got 'whole'"
+    )
+    qp.drop("c")
     qp.execute(
         "CREATE QUERY n AS SELECT k, COUNT(*) AS n FROM t GROUP BY k; CREATE QUERY m AS SELECT MAX(x) AS m FROM t"
     )

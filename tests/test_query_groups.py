@@ -104,7 +104,7 @@ def windows(draw: st.DrawFn) -> Asked:
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
-@examples(150)
+@examples(100)
 @given(st.lists(answers(), min_size=1, max_size=3), arrivals(), SIZES, st.data())
 def test_answers_are_those_of_the_interpreter_in_every_split(
     asked: list[Asked], rows: list[Arrival], sizes: list[int], data: st.DataObject
@@ -162,7 +162,7 @@ def in_some_order(rows: list[Output], how: Any) -> list[Output]:
     return sorted(rows, key=repr) if how[1] is repr else rows
 
 
-@examples(120)
+@examples(80)
 @given(windows(), arrivals(), SIZES)
 def test_windows_of_event_time_come_out_once_when_they_are_final(
     asked: Asked, rows: list[Arrival], sizes: list[int]
@@ -184,7 +184,7 @@ def test_windows_of_event_time_come_out_once_when_they_are_final(
     assert told == Counter(asked.final(seen, ended=True))
 
 
-@examples(80)
+@examples(50)
 @given(windows(), arrivals(), SIZES, st.sampled_from(["update", "changelog"]))
 def test_windows_of_event_time_can_be_told_before_they_are_final(
     asked: Asked, rows: list[Arrival], sizes: list[int], emit: str

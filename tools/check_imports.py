@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "bench": ("api", "workloads", "looks"),
     "spark": ("api", "workloads", "looks"),
     "demo": ("api", "workloads", "looks"),
-    "cli": ("bench", "demo", "spark"),
+    "cli": ("bench", "demo", "spark", "query"),
     "__init__": ("query",),
     "__main__": ("cli",),
 }

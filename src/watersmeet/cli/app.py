@@ -121,6 +121,22 @@ app.command()(run)
 
 
 @app.command()
+def tell(
+    socket: Annotated[str, typer.Argument(help="The --socket of a job that runs.")],
+    statements: Annotated[
+        str,
+        typer.Argument(
+            help="CREATE QUERY name AS SELECT ...; ALTER QUERY ...; DROP QUERY name; or SHOW QUERIES."
+        ),
+    ],
+) -> None:
+    """Tell a running job to add, change or drop queries, between two pushes."""
+    from watersmeet.cli.telling import tell as send
+
+    print(send(socket, statements))
+
+
+@app.command()
 def state(
     location: Annotated[
         str,

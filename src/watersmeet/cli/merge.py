@@ -1,10 +1,10 @@
-"""In which order the rows of two inputs arrive: side by side, or merged by a time column."""
+"""In which order the rows of several inputs arrive: side by side, or merged by a time column."""
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from watersmeet.errors import OptionError
+from watersmeet.errors import OptionError, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,20 +25,22 @@ def pushes(
 
 
 def check_order(schemas: "Mapping[str, pa.Schema]", order: str) -> None:
-    """Refuse a column that not both files have, or that cannot be compared between them."""
-    from watersmeet.streams.clock import time_domain
+    """Refuse a column that not all files have, or that cannot be compared between them."""
+    from watersmeet.streams.clock import axis_domain
 
+    both = "both" if len(schemas) == 2 else "all"
     for stream, schema in schemas.items():
         if order not in schema.names:
             raise OptionError(
-                f"--order must name a column of both files; got {order!r}, not in {stream}, whose columns are "
+                f"--order must name a column of {both} files; got {order!r}, not in {stream}, whose columns are "
                 f"{', '.join(schema.names)}"
             )
-    left, right = (schema.field(order).type for schema in schemas.values())
-    if time_domain(left, right) is None:
+    types = {stream: schema.field(order).type for stream, schema in schemas.items()}
+    if axis_domain(list(types.values())) is None:
+        how = "--types-r and --types-s" if list(types) == ["r", "s"] else "--types"
         raise OptionError(
-            f"--order must name a column that can be compared between the files; got {order!r}, {left} in r and "
-            f"{right} in s; choose another, or give its type by --types-r and --types-s"
+            f"--order must name a column that can be compared between the files; got {order!r}, "
+            f"{listed([f'{kind} in {stream}' for stream, kind in types.items()])}; choose another, or give its type by {how}"
         )
 
 
@@ -92,9 +94,9 @@ def _merged(
     import numpy as np
     import pyarrow as pa
 
-    from watersmeet.streams.clock import time_domain
+    from watersmeet.streams.clock import axis_domain
 
-    domain = time_domain(*(schema.field(order).type for schema in schemas.values()))
+    domain = axis_domain([schema.field(order).type for schema in schemas.values()])
     assert domain is not None  # check_order
     held: dict[str, pa.Table] = {}
     codes = {stream: np.empty(0, np.int64) for stream in schemas}

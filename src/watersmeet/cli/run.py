@@ -1,4 +1,4 @@
-"""``watersmeet run``: two files as streams, joined batch by batch."""
+"""``watersmeet run``: two files as streams, joined batch by batch; or, with ``--stream``, a job of queries (``job.py``)."""
 
 import sys
 import time
@@ -14,17 +14,18 @@ from watersmeet.cli import options
 from watersmeet.cli.csv_options import Csv, csv_of
 from watersmeet.cli.formats import LISTED
 from watersmeet.cli.inputs import STDIN, Input, open_input
+from watersmeet.cli.job import Job, run_job
 from watersmeet.cli.merge import check_order, check_times, in_order, pushes
 from watersmeet.cli.outputs import STDOUT, Output, beside
 from watersmeet.cli.terminal import errors, say, warn
-from watersmeet.cli.texts import schema_of
+from watersmeet.cli.texts import WINDOWS, schema_of
 from watersmeet.cli.timeless import with_times
 from watersmeet.errors import OptionError
 
 if TYPE_CHECKING:
     from watersmeet.api.stream_join import StreamJoin
 
-FILES, ROWS, SPEED = "Files", "Rows", "Speed"
+FILES, ROWS, SPEED, JOB = "Files", "Rows", "Speed", "A job of queries"
 TypesOption = typer.Option(
     help=options.literal(
         "Types of columns of a csv or ndjson input, as NAME:TYPE,..., where the first rows mislead."
@@ -34,14 +35,48 @@ TypesOption = typer.Option(
 
 
 def run(
-    condition: options.Condition,
-    r: Annotated[
+    condition: Annotated[
         str,
+        typer.Argument(
+            help="SQL over the aliases r and s, such as 'r.x = s.a'; with --stream, a file of CREATE QUERY statements, or statements."
+        ),
+    ],
+    r: Annotated[
+        str | None,
         typer.Option(
             help=f"File, folder or pipe of stream r: {LISTED}; - is standard input.", rich_help_panel=FILES
         ),
-    ],
-    s: Annotated[str, typer.Option(help="The same of stream s.", rich_help_panel=FILES)],
+    ] = None,
+    s: Annotated[str | None, typer.Option(help="The same of stream s.", rich_help_panel=FILES)] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=FILE: a stream of a job of queries; once a stream, in place of --r and --s.",
+            rich_help_panel=JOB,
+        ),
+    ] = None,
+    window: Annotated[
+        list[str] | None,
+        typer.Option(help=options.literal(f"NAME=WINDOW of such a stream: {WINDOWS}."), rich_help_panel=JOB),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=FILE: a static table that queries join with streams.", rich_help_panel=JOB),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=options.literal("NAME=COLUMN:TYPE,...: types of columns of a csv or ndjson file."),
+            rich_help_panel=JOB,
+        ),
+    ] = None,
+    socket: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to listen for further statements, from: watersmeet tell SOCKET '...'.",
+            rich_help_panel=JOB,
+        ),
+    ] = None,
     window_r: options.Window = "unbounded",
     window_s: options.Window = "unbounded",
     how: options.How = "inner",
@@ -55,7 +90,7 @@ def run(
         typer.Option(
             "--output",
             "-o",
-            help=f"File for the results: {LISTED}; - is standard output.",
+            help=f"File for the results: {LISTED}; - is standard output. With --stream, a folder, in which each query has a file.",
             rich_help_panel=FILES,
         ),
     ] = STDOUT,
@@ -107,8 +142,31 @@ def run(
 
     A batch of r arrives, then one of s, and so on; or, with --order, the rows of both merged by a time column.
     Text formats are read 1 MB at a time: rows of a slow live pipe are joined when so much has come.
+
+    With --stream: a job of queries over any number of streams, each query's results to a file of its own.
     """
     csv = csv_of(delimiter, null or [])
+    if stream:
+        of_two = {"--r": r, "--s": s, "--window-r": window_r, "--window-s": window_s, "--types-r": types_r, "--types-s": types_s,
+                  "--how": how, "--select": select, "--late": late, "--index": index}  # fmt: skip
+        _refuse(
+            of_two,
+            "two files, --r and --s",
+            "--stream; say it in the queries, or for each stream by --window and --types",
+        )
+        run_job(
+            Job(condition, stream, window or [], table or [], types or [], output, output_format, format, csv, order, batch, cores, socket)
+        )  # fmt: skip
+        return
+    _refuse(
+        {"--window": window, "--table": table, "--types": types, "--socket": socket},
+        "a job of queries",
+        "no --stream",
+    )
+    if r is None or s is None:
+        raise OptionError(
+            f"run must have the files of both streams, --r and --s, or a job's, --stream NAME=FILE; got {'no --s' if r else 'no --r'}"
+        )
     windows = options.windows(window_r, window_s)
     results = Output(output, output_format, (r, s))
     late_to = _late_outputs(late, output_format, windows, (r, s, output))
@@ -124,13 +182,20 @@ def run(
         for out in (results, *late_to.values()):
             files.enter_context(out)
         results.open(join.push().schema)
-        for stream, out in late_to.items():
-            out.open(schemas[stream])
+        for name, out in late_to.items():
+            out.open(schemas[name])
         late_rows = _LateRows(late_to)
         readers = _readers(inputs, order, _time_columns(windows), late_rows)
         _join_all(join, readers, schemas, order, results, late_rows)
-    for stream, out in late_to.items():
-        say(f"{counted(out.rows, 'late row')} of {stream}: {beside(late or '', stream)}")
+    for name, out in late_to.items():
+        say(f"{counted(out.rows, 'late row')} of {name}: {beside(late or '', name)}")
+
+
+def _refuse(given: Mapping[str, Any], of: str, got: str) -> None:
+    """Options that are not of this kind of run."""
+    for option, value in given.items():
+        if value not in (None, [], "unbounded", "inner", "*", "auto"):
+            raise OptionError(f"{option} must go with {of}; got it with {got}")
 
 
 def _open_inputs(

@@ -144,8 +144,14 @@ def _command(source: Source, words: list[Word]) -> Command:
         name = words[2].text.strip("`")
         if verb == "DROP" and len(words) == 3:
             return Command("drop", name, "")
-        if verb != "DROP" and upper[3:4] == ["AS"] and len(words) > 4:
-            return Command(verb.lower(), name, source.text[words[4].start : words[-1].end])
+        warm = upper[3:5] == ["START", "WARM"]
+        backfill = warm and upper[5:6] == ["BACKFILL"]
+        at = 3 + 2 * warm + backfill
+        emit = words[at + 1].text.lower() if upper[at : at + 1] == ["EMIT"] and len(words) > at + 1 else None
+        at += 2 * (emit is not None)
+        if verb != "DROP" and upper[at : at + 1] == ["AS"] and len(words) > at + 1:
+            text = source.text[words[at + 1].start : words[-1].end]
+            return Command(verb.lower(), name, text, emit, warm, backfill)
     span = (words[0].start, words[min(len(words), 4) - 1].end)
     raise source.error(span, f"a statement must be {_STATEMENTS}; got {source.part(span)}; write it so")
 

@@ -68,6 +68,11 @@ class Query:
         return self._entry().complete_from
 
     @property
+    def number(self) -> int:
+        """Which query of its processor it is, from 0 on; a query that is dropped and created again has another."""
+        return self._number
+
+    @property
     def generation(self) -> int:
         """How often the query was altered."""
         return self._entry().generation
@@ -207,6 +212,9 @@ class Processor:
 
     def execute(self, statements: str) -> dict[str, Query]:
         """``CREATE QUERY name AS SELECT ...; ALTER QUERY name AS SELECT ...; DROP QUERY name``: all of them, or none if one is refused.
+        ``CREATE QUERY name EMIT complete AS SELECT ...`` is ``emit="complete"``, also with ALTER.
+
+        ``CREATE QUERY name START WARM AS ...``, ``... START WARM BACKFILL AS ...``: as ``start="warm"`` and ``backfill=True``.
 
         Returns the queries that it has created or altered, by name.
         """
