@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
 from watersmeet.query.feed import Feed
-from watersmeet.query.group_blocks import DistinctBlock, GroupsBlock, OpenBlock, WindowsBlock
+from watersmeet.query.group_blocks import GroupsBlock
 from watersmeet.query.instruction import (
     Clock,
     Distinct,
@@ -33,6 +33,7 @@ from watersmeet.query.instruction import (
 from watersmeet.query.punctual import ClockBlock, PunctualBlock
 from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
 from watersmeet.query.top import TopBlock
+from watersmeet.query.window_blocks import DistinctBlock, OpenBlock, WindowsBlock
 
 Starts = Mapping[Instruction, int]
 
