@@ -138,7 +138,7 @@ def warm_runs(
     return own, query, pushes, draw(st.integers(0, len(pushes))), company
 
 
-@examples(70)
+@examples(40)
 @given(warm_runs(), st.booleans())
 def test_a_warm_query_goes_on_as_one_that_was_always_there(drawn: Any, backfill: bool) -> None:
     own, query, pushes, starts, others = drawn
@@ -153,7 +153,7 @@ def test_a_warm_query_goes_on_as_one_that_was_always_there(drawn: Any, backfill:
     run(own, query.sql, query.own, streams, query.reader.how, pushes, starts, backfill, company)
 
 
-@examples(30)
+@examples(15)
 @given(
     st.integers(0, 2**32),
     st.lists(st.integers(1, 30), min_size=1, max_size=4),
