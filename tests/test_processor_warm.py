@@ -182,6 +182,16 @@ def kept(spec: Any, *pushes: int) -> tuple[wm.Processor, Any]:
     return qp, qp._running.feed
 
 
+@pytest.mark.parametrize("spec", [wm.Rows(10), wm.Range("5 s", time="ts"), wm.Unbounded()])
+@pytest.mark.parametrize("start", ["now", "warm"])
+def test_a_query_that_was_there_from_the_start_is_complete(spec: Any, start: str) -> None:
+    qp = wm.Processor(a=spec, b=spec, schemas={name: SCHEMAS[name] for name in "ab"})
+    query = qp.create("q", "SELECT a.id, b.id AS other FROM a LEFT JOIN b ON a.k = b.k", start=start)
+    assert query.complete_from == {"a": 0, "b": 0}
+    push(qp, [event for event in rows(80, 5) if event[0] in "ab"])
+    assert query.complete_from == {"a": 0, "b": 0}
+
+
 def test_within_the_streams_own_windows_a_warm_query_is_complete_at_once() -> None:
     qp, _ = kept(wm.Rows(10), 20, 20, 20)
     sql = "SELECT a.id, b.id AS other FROM a JOIN b ON a.k = b.k"
