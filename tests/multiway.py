@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +21,8 @@ from harness import window
 from multiway_conditions import NAMES, VALUES, Condition, column_type, conditions
 from oracle import Combination, Event, MultiwayOutcome, Window
 from strategies import TIMES, column, in_pushes
+from watersmeet.join import short
+from watersmeet.join.short import FEW
 
 MOST_ROWS = {2: 40, 3: 40, 4: 36, 5: 30}  # in all streams together: the oracle looks at every combination
 
@@ -37,6 +40,7 @@ class Run:
     index: str = "auto"
     cores: int = 1
     subwindow: int | None = None
+    few: int = FEW  # rows of a push that still go the short way
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,6 +133,7 @@ def runs(
         index=index or draw(st.sampled_from(("auto", "auto", "scan", *condition.indexes))),
         cores=draw(st.sampled_from([1, 1, 2])),
         subwindow=draw(st.sampled_from([None, 2, 3, 8])),
+        few=draw(st.sampled_from([-1, 2, FEW])),
     ).split(draw(st.lists(st.integers(1, 16), min_size=1, max_size=5)))
     return in_blocks(run, draw(st.permutations(names))) if draw(st.booleans()) else run
 
@@ -160,7 +165,8 @@ def push(join: wm.StreamJoin, run: Run, events: Sequence[Event]) -> Any:
     if events and events[0][1]["id"] % 4 == 3:
         present += [name for name in run.names if name not in present]
     batches = {name: batch([row for stream, row in events if stream == name], run, name) for name in present}
-    return join.push(**batches, **options)
+    with patch.object(short, "FEW", run.few):
+        return join.push(**batches, **options)
 
 
 def combinations(result: Any, names: Sequence[str]) -> list[Combination]:
@@ -231,6 +237,7 @@ def script(run: Run) -> str:
     streams = ", ".join(f"{name}={window(spec, run.unit)}" for name, spec in run.windows.items())
     lines = [
         f"StreamJoin({run.condition.text!r}, {streams}, index={run.index!r}, cores={run.cores}, subwindow={run.subwindow})",
+        f"the short way for pushes of up to {run.few} rows; "
         f"times: {', '.join(f'{name} {kind}' for name, kind in run.time.items())}; "
         f"schemas {'given' if run.declared else 'from the batches'}",
     ]

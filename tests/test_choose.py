@@ -41,3 +41,12 @@ def test_increasing_keys_never_get_splitters_learnt_from_smaller_ones(batch: int
 def test_a_sub_window_is_at_most_half_a_window(batch: int) -> None:
     assert 16 <= subwindow_size(1_000_000, 0, habits(batch)) <= 500_000
     assert subwindow_size(10, 0, habits(batch)) == 16
+    assert 16 <= subwindow_size(1_000_000, 0, habits(batch), (EQUALITY,)) <= 500_000
+    assert subwindow_size(10, 0, habits(batch), (EQUALITY,)) == 16
+
+
+def test_nothing_is_merged_into_a_hash_index_so_it_is_made_as_large_as_may_be() -> None:
+    assert subwindow_size(1_000_000, 0, habits(1024), (EQUALITY,)) == 500_000
+    merged = subwindow_size(1_000_000, 0, habits(1024))
+    assert subwindow_size(1_000_000, 0, habits(1024), (EQUALITY, ORDERED)) == merged < 250_000
+    assert subwindow_size(1_000_000, 0, habits(1), (EQUALITY,)) == subwindow_size(1_000_000, 0, habits(1))

@@ -1,6 +1,6 @@
 """Texts have exact codes: equal codes are equal texts, also where hashes meet."""
 
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ import watersmeet as wm
 from watersmeet.codes import interning, text
 from watersmeet.codes.interning import Interner
 from watersmeet.codes.text import BytesDomain
+from watersmeet.codes.text_table import TextTable
+from watersmeet.kernels.intern import ANOTHER, DONE
 
 
 def few_hashes(data: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
@@ -58,6 +60,74 @@ def test_what_is_kept_keeps_its_code(first: list[str], kept: list[str], then: li
     assert all(after.get(value, code) == code for value, code in before.items())
     together = {**after, **before}
     assert len(set(together.values())) == len(together)
+
+
+@pytest.mark.usefixtures("_bad_hash")
+@given(
+    st.lists(st.tuples(st.lists(st.text("abAB", max_size=20), max_size=20), st.booleans()), max_size=12),
+    st.integers(1, 5),
+)
+def test_what_was_coded_in_the_last_turns_is_told_apart(
+    batches: list[tuple[list[str], bool]], turns: int
+) -> None:
+    """Texts of turns before are forgotten; those that have come again since are not."""
+    mine = domain()
+    assert mine.interner is not None
+    held: list[tuple[int, dict[str, int]]] = [(0, {})]  # by turn: when it began, and the codes in it
+    for batch, over in batches:
+        codes = mine.codes(pa.array(batch, pa.string()))[0].tolist()
+        held[-1][1].update(zip(batch, codes, strict=True))
+        known: dict[str, int] = {}
+        for _, some in held:
+            assert all(known.setdefault(value, code) == code for value, code in some.items())
+        assert len(set(known.values())) == len(known)
+        if over:
+            held = held[-turns:]
+            mine.interner.turn(held[0][0], len(known))
+            held.append((mine.interner.moment, {}))
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 36, 1000])
+def test_a_table_of_texts_that_come_and_go_stays_as_large_as_it_needs_to_be(size: int) -> None:
+    table = TextTable()
+    held: deque[tuple[int, list[bytes]]] = deque()
+    for at in range(0, 4000, 100):
+        texts = [f"{number:07}"[:size].encode() + bytes(max(0, size - 7)) for number in range(at, at + 100)]
+        data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
+        offsets, hashes = np.arange(101) * size, np.arange(at, at + 100, dtype=np.uint64)
+        held.append((table.moment, texts))
+        table.refresh()
+        assert table.learn(data, offsets, hashes, 0) == (100, DONE)
+        if len(held) > 3:
+            held.popleft()
+            table.forget_before(held[0][0])
+        first = at + 100 - 100 * len(held)
+        for number, value in enumerate((value for _, texts in held for value in texts), first):
+            assert table.text_of(np.uint64(number)) == value
+        assert first == 0 or not table.knows(np.uint64(first - 1))
+        wrong = np.zeros(max(1, size), np.uint8)
+        assert table.learn(wrong, np.array([0, size + 1]), hashes[:1], 0) == (0, ANOTHER)
+    table.sweep()
+    assert table.used == 300
+    assert table.nbytes < 100_000 + 16 * 300 * size
+
+
+def test_a_hash_of_bytes_is_the_same_for_ever() -> None:
+    """Spark deals stored rows out by it."""
+
+    def scramble(x: int) -> int:
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+        return x ^ (x >> 31)
+
+    values = [bytes((7 * i + k * k) % 256 for k in range(size)) for i, size in enumerate([*range(40), 100])]
+    got = BytesDomain("binary", ordered=False).codes(pa.array(values, pa.binary()))[0].view(np.uint64)
+    for value, code in zip(values, got.tolist(), strict=True):
+        wanted = scramble(len(value) + 0x9E3779B97F4A7C15)
+        for start in range(0, len(value), 8):
+            word = int.from_bytes(value[start : start + 8], "big")
+            wanted = scramble((wanted * 0x9E3779B97F4A7C15 + word) % 2**64)
+        assert code == wanted
 
 
 def test_a_table_grows_and_knows_all_its_texts() -> None:
@@ -112,6 +182,23 @@ def test_texts_that_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     for at in range(100):
         names = [f"name {at * 20 + i}" for i in range(20)]
         assert join.push(r={"name": names}, s={"name": names}).count == 20
+    condition = join._engine.planning.condition
+    assert condition is not None
+    assert condition.interner is not None
+    assert len(condition.interner) < 500
+
+
+@pytest.mark.parametrize("pushed", [1, 20])
+def test_a_stream_that_stands_still_does_not_keep_the_texts_of_the_other(
+    monkeypatch: pytest.MonkeyPatch, pushed: int
+) -> None:
+    monkeypatch.setattr(interning, "SLACK", 100)
+    join = wm.StreamJoin("r.name = s.name", r=wm.Rows(50), s=wm.Rows(50))
+    join.push(s={"name": ["name 3", "name 900"]})
+    found = 0
+    for at in range(0, 1000, pushed):
+        found += join.push(r={"name": [f"name {at + i}" for i in range(pushed)]}).count
+    assert found == 2
     condition = join._engine.planning.condition
     assert condition is not None
     assert condition.interner is not None

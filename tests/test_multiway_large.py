@@ -131,6 +131,8 @@ def test_thousands_of_rows_give_what_the_rule_as_sql_gives(case: str, windows: d
     join = wm.StreamJoin(CASES[case], windows=given, cores=2)
     results = pushed(join, tables, order, size=2500)
     same(in_order([np.concatenate([r.numbers()[name] for r in results]) for name in names]), wanted)
+    results = pushed(wm.StreamJoin(CASES[case], windows=given), tables, order, size=200)  # the short way
+    same(in_order([np.concatenate([r.numbers()[name] for r in results]) for name in names]), wanted)
     counting = wm.StreamJoin(CASES[case], windows=given, result="count")
     assert sum(result.count for result in pushed(counting, tables, order, size=5000)) == len(wanted)
 

@@ -13,6 +13,8 @@ SMALL = {  # the tests of single kernels do the same for themselves
     "properties": ["test_join_properties.py"],
     "types": ["test_duckdb.py", "-k", "each_type"],
     "state": ["test_state.py"],
+    "products": ["test_multiway_products.py"],
+    "texts": ["test_interning.py", "-k", "turns or told_apart or come_and_go or for_ever or kept"],
     "aggregates": [
         "test_aggregate.py",
         "test_aggregate_windows.py",

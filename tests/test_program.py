@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, note
+from hypothesis import example, given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
@@ -103,6 +103,8 @@ def by_arrow(expr: Expr) -> set[tuple[int, int]]:
 
 @examples(150)
 @given(truths)
+@example("ABS(r.b) = s.b")
+@example("r.b = ABS(r.b)")
 def test_a_program_gives_what_the_text_says(text: str) -> None:
     expr = bound(text)
     program = compiled(expr, "rs")
@@ -178,3 +180,13 @@ def test_joins_with_a_program_are_those_of_a_wide_scan(seed: int, size: int, how
 
 def _pairs(result: wm.Result) -> list[tuple[int, ...]]:
     return sorted(zip(*(column.tolist() for column in result.pairs().values()), strict=True))
+
+
+@pytest.mark.parametrize("rows", [20, 300])  # the short way, and the other one
+def test_one_stream_may_have_more_columns_in_the_text_than_the_other(rows: int) -> None:
+    random = np.random.default_rng(rows)
+    r = {name: random.integers(0, 9, rows) for name in "abc"}
+    s = {"x": random.integers(0, 9, rows)}
+    join = wm.StreamJoin("r.a * s.x + r.b > s.x - r.c + 9", r=wm.Unbounded(), s=wm.Unbounded())
+    a, b, c = (column[:, None] for column in r.values())
+    assert join.push(r=r, s=s).count == int((a * s["x"] + b > s["x"] - c + 9).sum())

@@ -22,6 +22,7 @@ from oracle import Event, Window
 from strategies import Run
 from watersmeet.join import short
 from watersmeet.join.short import ShortWay
+from watersmeet.join.short_steps import ShortSteps
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -113,6 +114,27 @@ def test_the_short_way_is_really_taken(index: str) -> None:
     with patch.object(ShortWay, "_find", spy):
         drive(run)
     assert sum(taken) > 60
+
+
+def test_a_few_rows_of_many_streams_really_take_it_and_leave_it_where_they_find_too_many() -> None:
+    join = wm.StreamJoin("a.k = b.k AND b.k = c.k", a=wm.Rows(3000), b=wm.Rows(3000), c=wm.Rows(3000))
+    taken = []
+    original = ShortSteps._further
+
+    def spy(self: ShortSteps, *args: object) -> object:
+        taken.append(original(self, *args))  # type: ignore[arg-type]
+        return taken[-1]
+
+    with patch.object(ShortSteps, "_further", spy):
+        for i in range(40):
+            for name in "abc":
+                assert join.push(**{name: {"k": [i]}}).count == (name == "c")
+        assert len(taken) > 120
+        assert None not in taken
+        join.push(a={"k": np.full(1500, 7)})
+        for _ in range(3):
+            assert join.push(c={"k": [7]}).count == 1501
+            assert taken[-1] is None
 
 
 def test_a_single_row_with_thousands_of_matches_finds_them_all() -> None:

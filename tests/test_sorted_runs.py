@@ -1,5 +1,7 @@
 """Kernels of sorted runs: every way of sorting, merging and probing gives what NumPy gives."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,6 +27,28 @@ def test_sorting_gives_the_keys_in_order_and_where_they_were(values: np.ndarray)
     assert np.array_equal(ordered, np.sort(values))
     assert np.array_equal(values[order], ordered)
     assert np.array_equal(np.sort(order), np.arange(values.size))
+
+
+@pytest.mark.parametrize("rows", [2, 600, 5000])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        lambda random, n: random.integers(-(2**63), 2**63 - 1, n),
+        lambda random, n: random.integers(-20, 20, n),
+        lambda random, n: random.normal(0, 1e6, n).astype(np.int64),
+        lambda random, n: random.normal(size=n).view(np.int64),
+        lambda random, n: np.append(random.integers(0, 1000, n - 1), 2**62),
+        lambda random, n: np.append(random.integers(2**63 - 1000, 2**63 - 1, n - 1), -(2**63)),
+    ],
+    ids=["even", "few", "round a middle", "two heaps", "one far above", "one far below"],
+)
+def test_keys_are_dealt_out_or_sorted_as_they_lie(
+    keys: Callable[[np.random.Generator, int], np.ndarray], rows: int
+) -> None:
+    values = keys(np.random.default_rng(3), rows)
+    ordered, order = sort_keys(values)
+    assert (order == np.argsort(values, kind="stable")).all()
+    assert (ordered == values[order]).all()
 
 
 def test_keys_that_differ_only_in_dropped_bits_are_mended() -> None:

@@ -2,8 +2,11 @@
 
 A table has the text of every hash. Texts that meet in one hash, which is as good as never seen, are remembered for good: the first keeps
 the hash as its code, the others get codes of their own. So equal codes are equal texts, among all texts that the table knows: whoever
-stores codes sees to it that the table knows theirs. What nobody stores any more may be forgotten: ``keep`` begins anew with the
-texts that are named.
+stores codes sees to it that the table knows theirs.
+
+What nobody stores any more may be forgotten. Time goes in *turns*, each of which begins at a *moment*: a text that was coded in a turn
+is known until ``turn`` is told that nothing is stored that was coded before a later moment. That costs next to nothing, but where one
+stream's rows stay for long, it forgets little; then ``keep`` begins anew with the texts that are named.
 """
 
 import threading
@@ -13,25 +16,14 @@ from weakref import WeakSet
 
 import numpy as np
 
-from watersmeet.kernels.intern import (
-    ANOTHER,
-    BYTES,
-    EMPTY,
-    FULL,
-    HASH,
-    SEVERAL,
-    SPREAD,
-    START,
-    TABLED,
-    learn,
-    relearn,
-)
+from watersmeet.codes.text_table import TextTable
+from watersmeet.kernels.intern import ANOTHER
 
 Texts = tuple[
     np.ndarray, np.ndarray, np.ndarray
 ]  # all bytes, where each text starts and the last one ends, hashes
 SLACK = 1 << 16  # texts that are never too many
-_LEAST = 10  # the size of a table, as a power of two
+_TURNS = 8  # so many turns to as many rows as are stored
 
 
 class Interner:
@@ -40,21 +32,23 @@ class Interner:
     def __init__(self) -> None:
         self.keepers: WeakSet[Any] = WeakSet()  # who stores codes
         self._lock = threading.Lock()
-        self._table = _Table()
-        self._enough = SLACK
+        self._table = TextTable()
+        self._coded, self._pause = 0, SLACK // 16  # rows in this turn; with how many it is over
+        self.moment = 0  # at which the turn has begun
         self._met: dict[bytes, np.uint64] = {}  # the codes of texts that have met another in their hash
         self._spoilt: set[int] = set()  # codes that a hash alone does not decide
 
     def __len__(self) -> int:
-        return int(self._table.used[TABLED])
+        return self._table.used
 
     def codes(self, data: np.ndarray, offsets: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """The codes of texts whose hashes are given: those, but for texts that have met another in theirs."""
         with self._lock:
+            self._coded += hashes.size
             return self._enter(self._table, data, offsets, hashes)
 
     def _enter(
-        self, table: "_Table", data: np.ndarray, offsets: np.ndarray, hashes: np.ndarray
+        self, table: TextTable, data: np.ndarray, offsets: np.ndarray, hashes: np.ndarray
     ) -> np.ndarray:
         codes, row = hashes, 0
         while row < hashes.size:
@@ -67,7 +61,7 @@ class Interner:
                 row += 1
         return codes
 
-    def _apart(self, table: "_Table", text: bytes, code: np.uint64) -> np.uint64:
+    def _apart(self, table: TextTable, text: bytes, code: np.uint64) -> np.uint64:
         """The code of a text whose hash stands for another one, or for several."""
         first = table.text_of(code)
         if first is not None:
@@ -81,85 +75,40 @@ class Interner:
             self._spoil(table, np.uint64(number))
         return self._met[text]
 
-    def _spoil(self, table: "_Table", code: np.uint64) -> None:
+    def _spoil(self, table: TextTable, code: np.uint64) -> None:
         """From now on every text with this hash is looked up by itself."""
         self._spoilt.add(int(code))
         table.spoil(code)
 
     @property
-    def crowded(self) -> bool:
-        """Whether it is time to see what can be forgotten."""
-        return int(self._table.used[TABLED]) > self._enough
+    def due(self) -> bool:
+        """Whether it is time for another turn."""
+        return self._coded > self._pause
 
-    def allow(self, rows: int) -> None:
-        """So many rows are stored: with no more than twice as many texts, there is little to forget."""
-        self._enough = SLACK + 2 * rows
+    def turn(self, oldest: int, rows: int) -> bool:
+        """Begin another turn; ``rows`` are stored, and none of them was coded before the moment ``oldest``.
+
+        Returns whether too much is known all the same: time to ``keep`` what is stored.
+        """
+        with self._lock:
+            table = self._table
+            table.forget_before(oldest)
+            table.refresh()
+            self.moment = table.moment
+            self._coded, self._pause = 0, max(SLACK // 16, rows // _TURNS)
+            enough = SLACK + 2 * rows  # with no more, there is little to forget
+            if table.used <= enough:
+                return False
+            table.sweep()
+            return table.used > enough or table.roomy
 
     def keep(self, texts: Iterable[Texts]) -> None:
         """Forget all texts but these. Who has codes of others must not compare them any more."""
-        table = _Table()
         with self._lock:
+            table = TextTable(self._table.moment)
             for code in self._spoilt:
                 table.spoil(np.uint64(code))
             for data, offsets, hashes in texts:
                 self._enter(table, data, offsets, hashes)
-            self._table = table
-
-
-class _Table:
-    """Open addressing by hash; grows by doubling."""
-
-    def __init__(self) -> None:
-        self.used = np.zeros(2, np.int64)  # slots, bytes
-        self._arena = np.empty(1 << 14, np.uint8)
-        self._make(_LEAST)
-
-    def _make(self, bits: int) -> None:
-        self._shift = np.uint64(64 - bits)
-        self._slots = np.empty((1 << bits, 3), np.int64)
-        self._slots[:, START] = EMPTY
-
-    def learn(self, data: np.ndarray, offsets: np.ndarray, hashes: np.ndarray, row: int) -> tuple[int, int]:
-        """Texts from a row on; how far it came, and why no farther."""
-        while True:
-            row, why = learn(data, offsets, hashes, row, self._shift, self._slots, self._arena, self.used)
-            if why != FULL:
-                return row, why
-            self._grow(int(offsets[row + 1] - offsets[row]))
-
-    def _grow(self, size: int) -> None:
-        """Room for one more slot, and for a text of ``size`` bytes."""
-        slots = self._slots.shape[0]
-        if self.used[TABLED] >= slots - slots // 4:
-            old = self._slots
-            self._make(slots.bit_length())
-            relearn(old, self._shift, self._slots)
-        if self.used[BYTES] + size > self._arena.size:
-            arena = np.empty(2 * (self._arena.size + size), np.uint8)
-            arena[: self.used[BYTES]] = self._arena[: self.used[BYTES]]
-            self._arena = arena
-
-    def _slot(self, code: np.uint64) -> np.ndarray:
-        """Where a hash is, or would be."""
-        slots, number = self._slots, np.array(code).view(np.int64)
-        start = (int(code) * int(SPREAD)) % 2**64 >> int(self._shift)
-        for place in range(start, start + slots.shape[0]):
-            slot: np.ndarray = slots[place % slots.shape[0]]
-            if slot[START] == EMPTY or slot[HASH] == number:
-                return slot
-        raise AssertionError("a table has free slots")
-
-    def knows(self, code: np.uint64) -> bool:
-        return bool(self._slot(code)[START] != EMPTY)
-
-    def text_of(self, code: np.uint64) -> bytes | None:
-        """The one text that a hash stands for; None: no single one."""
-        _, start, end = self._slot(code).tolist()
-        return None if start in (EMPTY, SEVERAL) else self._arena[start:end].tobytes()
-
-    def spoil(self, code: np.uint64) -> None:
-        """The hash stands for several texts."""
-        self._grow(0)
-        slot = self._slot(code)
-        self.used[TABLED] += slot[START] == EMPTY
-        slot[HASH], slot[START] = np.array(code).view(np.int64), SEVERAL
+            self._table, self.moment = table, table.moment
+            table.refresh()

@@ -41,26 +41,31 @@ class BytesDomain(Domain):
         if not is_bytes(type):
             raise SchemaError(f"a key column must be text or binary; got {type}; cast it in the condition")
 
+        dtype = _OFFSETS.get(type)  # once: to look a type up takes as long as to hash a text
+
         def encode(column: pa.Array) -> np.ndarray:
-            data, offsets, codes = self._hashed(column)
+            data, offsets, codes = self._hashed(column, dtype)
             if self.interner is not None and not self.ordered:
                 codes = self.interner.codes(data, offsets, codes)
             return codes.view(np.int64)
 
         return encode
 
-    def _hashed(self, column: pa.Array) -> Texts:
-        codes = np.empty(len(column), np.uint64)
-        if not len(column):
+    def _hashed(self, column: pa.Array, dtype: np.dtype[Any] | None) -> Texts:
+        rows = len(column)
+        codes = np.empty(rows, np.uint64)
+        if not rows:
             return np.zeros(1, np.uint8), np.zeros(1, np.int64), codes
-        data, offsets = _bytes(column)
+        data, offsets = _bytes(column, dtype)
         (prefix_bytes if self.ordered else hash_bytes)(data, offsets, codes)
         return data, offsets, codes
 
     def texts(self, column: pa.Array) -> Texts:
         """What an interner has to know of a column."""
         column = plain_column(column)
-        return self._hashed(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        return self._hashed(column, _OFFSETS.get(column.type))
 
     def everywhere(self) -> "BytesDomain":
         """The same without an interner."""
@@ -124,14 +129,14 @@ def is_binary(type: pa.DataType) -> bool:
     )
 
 
-def _bytes(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """All bytes of the column, and where each value starts and the last one ends."""
-    type = column.type
-    if type not in _OFFSETS:  # views, and texts of a fixed size
-        column = pc.cast(column, pa.large_string() if pa.types.is_string_view(type) else pa.large_binary())
-        type = column.type
-    dtype, (_, starts, data) = _OFFSETS[type], column.buffers()
-    offsets = np.frombuffer(starts, dtype, len(column) + 1, column.offset * dtype.itemsize).astype(np.int64)
+def _bytes(column: pa.Array, dtype: np.dtype[Any] | None) -> tuple[np.ndarray, np.ndarray]:
+    """All bytes of the column, and where each value starts and the last one ends. ``dtype``: of the column's own offsets, if it has any."""
+    if dtype is None:  # views, and texts of a fixed size
+        wide = pa.large_string() if pa.types.is_string_view(column.type) else pa.large_binary()
+        column, dtype = pc.cast(column, wide), INT64
+    _, starts, data = column.buffers()
+    first = column.offset * dtype.itemsize
+    offsets = np.ndarray(len(column) + 1, dtype, starts, first).astype(np.int64)
     if data is None or not data.size:
         return np.zeros(1, np.uint8), offsets
     return borrowed(data, 0, data.size, BYTE), offsets

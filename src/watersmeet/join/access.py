@@ -42,13 +42,13 @@ class Sizing:
     fixed: int | None  # if the user says so
     cores: int = 1  # that share a window
 
-    def rows(self, stream: int, stored: int) -> int:
-        """``stored``: how many rows of the stream there are by now."""
+    def rows(self, stream: int, stored: int, kinds: Sequence[tuple[str, ...]] = ()) -> int:
+        """``stored``: how many rows of the stream there are by now; ``kinds``: of index that may serve, if that is known, at each place."""
         if self.fixed is not None:
             return self.fixed
         window = self.windows[stream].rows
         share = None if window is None else max(1, window // self.cores)
-        return subwindow_size(share, stored, self.habits[stream])
+        return subwindow_size(share, stored, self.habits[stream], kinds)
 
 
 class Access(Protocol):
@@ -62,6 +62,9 @@ class Access(Protocol):
 
     def places(self, k: int) -> range:
         """Of the indexes that a sub-window of stream k has."""
+
+    def kinds(self, k: int) -> Sequence[tuple[str, ...]]:
+        """Of index that may serve at each of them."""
 
     def identities(self, k: int) -> Sequence[Hashable]:
         """Of the same, in order: joins with an equal one can use the same index."""
@@ -108,6 +111,9 @@ class PairAccess:
 
     def places(self, k: int) -> range:
         return range(1)
+
+    def kinds(self, k: int) -> Sequence[tuple[str, ...]]:
+        return (self.plan.kinds,)
 
     def identities(self, k: int) -> Sequence[Hashable]:
         return (self.plan.identity_of(self.streams[k]),)
@@ -167,6 +173,9 @@ class StepAccess:
 
     def places(self, k: int) -> range:
         return range(len(self.plan.arrangements[k]))
+
+    def kinds(self, k: int) -> Sequence[tuple[str, ...]]:
+        return [one.kinds for one in self.plan.arrangements[k]]
 
     def identities(self, k: int) -> Sequence[Hashable]:
         return self.plan.identities_of(k)

@@ -204,7 +204,7 @@ class SubWindow:
     def _filters(self, probe: Probe) -> list[Thin]:
         """What candidates of this sub-window must still pass."""
         filters = self._validity_filters(probe)
-        for codes, check in zip(self.codes, probe.checks, strict=True):
+        for codes, check in zip(self.codes, probe.checks, strict=False):  # columns behind them are the test's
             if check is not None:
                 filters.append(_band_filter(codes, check))
         if probe.test is not None:

@@ -371,7 +371,9 @@ class JoinEngine:
 
     def subwindow(self, k: int) -> int:
         """How many rows a new sub-window of stream k is made for."""
-        return self.planning.sizing.rows(k, self.ledger.chains[k].rows)
+        access = self.planning.access
+        kinds = () if access is None else access.kinds(k)
+        return self.planning.sizing.rows(k, self.ledger.chains[k].rows, kinds)
 
     def _indexes(
         self, k: int, base: int, rows: int, capacity: int, previous: SubWindow | None

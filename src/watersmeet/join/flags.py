@@ -94,8 +94,8 @@ class Flags:
             return _NOBODY
         span = self.end - self.first
         if arrivals.size < span // 16:
-            offsets = np.unique(arrivals - self.first)
-            fresh = offsets[~self._done[offsets]]
+            offsets = arrivals - self.first
+            fresh = _each_once(offsets[~self._done[offsets]])
         else:  # many rows: to mark them costs less than to sort them
             matched = np.zeros(span, np.bool_)
             mark(matched, arrivals, self.first)
@@ -135,3 +135,10 @@ class Flags:
         if over is None:
             self._swept[base] = stop
         return found
+
+
+def _each_once(numbers: np.ndarray) -> np.ndarray:
+    """In order, without repetitions. ``np.unique`` takes five times as long for 4,500 numbers."""
+    numbers.sort()
+    repeated = numbers[1:] == numbers[:-1]
+    return np.delete(numbers, np.flatnonzero(repeated)) if repeated.any() else numbers

@@ -1,8 +1,13 @@
-"""What a push found, as numbers: pairs of arrival numbers, counts, or ranges over sorted runs. Payload is gathered later, if at all."""
+"""What a push found, as numbers: pairs of arrival numbers, counts, ranges over sorted runs, products of lists. Payload comes later."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from math import prod
 
 import numpy as np
+
+from watersmeet.kernels.product import write_lists, write_repeated
 
 NOBODY = -1
 _EMPTY = np.empty(0, np.int64)
@@ -48,6 +53,63 @@ class RangeRecords:
 
 
 @dataclass(slots=True)
+class Lists:
+    """For each of some combinations, rows of one more stream: ``numbers[start : start + length]``."""
+
+    stream: int
+    start: np.ndarray
+    length: np.ndarray
+    numbers: np.ndarray  # arrival numbers
+
+    def of(self, places: np.ndarray) -> "Lists":
+        """Those of these combinations."""
+        return Lists(self.stream, self.start.take(places), self.length.take(places), self.numbers)
+
+
+@dataclass(slots=True)
+class Product:
+    """Results of many streams: each combination of some rows, with every combination of what its lists have of further streams.
+
+    What stands here grows with the lists, not with the results: those are written out when they are asked for.
+    """
+
+    there: dict[int, np.ndarray]  # arrival numbers, by stream
+    lists: Sequence[Lists]  # of every other stream; none is empty
+    count: int  # of results
+
+    def write(self, columns: Sequence[np.ndarray], at: int) -> None:
+        """Write the results out, a column a stream, from place ``at`` on: the last list's stream is the one that changes fastest."""
+        times = reduce(np.multiply, (one.length for one in self.lists))
+        inner = np.ones_like(times)
+        for one in reversed(self.lists):
+            write_lists(one.numbers, one.start, one.length, inner, times, at, columns[one.stream])
+            inner = inner * one.length
+        for stream, numbers in self.there.items():
+            write_repeated(numbers, times, at, columns[stream])
+
+    def first(self, limit: int) -> "Product":
+        """The product of the first ``limit`` results: a few more may be in it, however many there are."""
+        totals = reduce(np.multiply, (one.length.astype(np.float64) for one in self.lists))
+        upto = int(np.searchsorted(np.cumsum(totals), limit)) + 1
+        lists, places = [], np.arange(min(upto, totals.size))
+        wanted = np.full(places.size, limit)
+        for one in reversed(self.lists):
+            length = np.minimum(one.length[places], wanted)
+            wanted = -(-wanted // length)
+            lists.append(Lists(one.stream, one.start[places], length, one.numbers))
+        there = {stream: numbers[places] for stream, numbers in self.there.items()}
+        return Product(there, lists[::-1], count_of([one.length for one in lists]))
+
+
+def count_of(lengths: Sequence[np.ndarray]) -> int:
+    """How many combinations lists of these lengths have, in all."""
+    about = np.prod([column.astype(np.float64) for column in lengths], axis=0).sum()
+    if about < 2.0**62:
+        return int(np.prod(lengths, axis=0).sum())
+    return sum(prod(several) for several in zip(*(column.tolist() for column in lengths), strict=True))
+
+
+@dataclass(slots=True)
 class Matches:
     """The results of one push. Tasks on several threads add to it: a list's append is atomic."""
 
@@ -55,12 +117,21 @@ class Matches:
     ranges: list[RangeRecords] = field(default_factory=list)  # of two streams
     counts: list[int] = field(default_factory=list)  # matches that were only counted
     streams: int = 2
+    products: list[Product] = field(default_factory=list)  # of many streams
+    # Products, once they have been written out; what was added since makes it another number of rows.
+    _written: tuple[np.ndarray, ...] | None = field(default=None, init=False, compare=False)
 
     def add_all(self, other: "Matches") -> None:
         """What was found elsewhere comes after what is here."""
         self.pairs += other.pairs
         self.ranges += other.ranges
         self.counts += other.counts
+        self.products += other.products
+
+    @property
+    def some(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.pairs or self.ranges or self.counts or self.products)
 
     def add(self, side: int, probes: np.ndarray, stored: np.ndarray) -> None:
         self.pairs.append((probes, stored) if side == 0 else (stored, probes))
@@ -72,16 +143,35 @@ class Matches:
             found += columns[0].size
         for records in self.ranges:
             found += records.count
+        for product in self.products:
+            found += product.count
         return found
 
     def columns(self) -> tuple[np.ndarray, ...]:
         """All results as a column a stream."""
+        if self.products:
+            return self._written_out()
         parts = self.pairs + [records.pairs() for records in self.ranges]
         if not parts:
             return (_EMPTY,) * self.streams
         if len(parts) == 1:
             return parts[0]
         return tuple(np.concatenate([part[k] for part in parts]) for k in range(self.streams))
+
+    def _written_out(self) -> tuple[np.ndarray, ...]:
+        count, written = self.count, self._written
+        if written is not None and written[0].size == count:
+            return written
+        columns, at = tuple(np.empty(count, np.int64) for _ in range(self.streams)), 0
+        for part in self.pairs:
+            for column, numbers in zip(columns, part, strict=True):
+                column[at : at + numbers.size] = numbers
+            at += part[0].size
+        for product in self.products:
+            product.write(columns, at)
+            at += product.count
+        self._written = columns
+        return columns
 
     def first(self, limit: int) -> tuple[np.ndarray, ...]:
         """The first ``limit`` rows of ``columns()``; what lies behind them is not written out."""
@@ -93,4 +183,8 @@ class Matches:
             if found < limit:
                 few.ranges.append(records.first(limit - found))
                 found += few.ranges[-1].count
+        for product in self.products:
+            if found < limit:
+                few.products.append(product.first(limit - found))
+                found += few.products[-1].count
         return tuple(column[:limit] for column in few.columns())

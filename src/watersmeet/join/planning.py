@@ -16,6 +16,7 @@ from watersmeet.join.drivers import Reach
 from watersmeet.join.learning import Learnt, Trial
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
+from watersmeet.join.moments import Moments
 from watersmeet.join.orders import Orders, StashPlan
 from watersmeet.join.plan import Measured, Plan, estimate, evenly, make_plan, measured, reaches
 from watersmeet.join.planner import Planner
@@ -51,6 +52,7 @@ class Planning:
         self.sizing = Sizing(ledger.windows, self.habits, size)
         self.replans: Sequence[int] = REPLAN
         self.learnt, self.trial = Learnt(), Trial()
+        self.moments = Moments(0)  # of the condition's interner, if it has one
         self._highest: list[np.int64 | None] = [None for _ in ledger.places]  # key of the first index so far
 
     def bind(self, condition: BoundCondition, index: str) -> None:
@@ -58,16 +60,20 @@ class Planning:
         self.condition, self.index = condition, index
         if condition.interner is not None:
             condition.interner.keepers.add(self)
+            self.moments = Moments(condition.interner.moment)
 
     def forget_texts(self) -> None:
         """Texts that are stored no more need not be told apart from others. While no push is on its way that may be taken back."""
         interner = None if self.condition is None else self.condition.interner
-        if interner is None or not interner.crowded:
+        if interner is None or not interner.due:
             return
         keepers: list[Planning] = list(interner.keepers)
-        interner.allow(sum(chain.rows for keeper in keepers for chain in keeper.ledger.chains))
-        if interner.crowded:
+        oldest = min(keeper.moments.oldest(keeper.ledger.chains) for keeper in keepers)
+        if interner.turn(oldest, sum(chain.rows for keeper in keepers for chain in keeper.ledger.chains)):
             interner.keep(texts for keeper in keepers for texts in keeper.texts())
+        for keeper in keepers:
+            ends = [keeper.ledger.payload_of(k).end for k in keeper.ledger.places]
+            keeper.moments.note(interner.moment, ends)
 
     def texts(self) -> Iterator[Texts]:
         """All texts that are stored, and compared by codes."""
@@ -174,7 +180,7 @@ class Planning:
         arrivals = ledger.arrivals
         walk = Walk(
             k, ledger.streams, plan.steps[k], columns, ledger.payload, ledger.backsights, arrivals.axis, arrivals.timed,
-            self.mode == "count", apart_from(plan.steps[k], k, arrivals.timed),
+            self.mode == "count", apart_from(plan.steps[k], k, arrivals.timed), fanouts=self.learnt.fanouts,
         )  # fmt: skip
         if plan.stash is None or k not in plan.stash.pair:
             return walk

@@ -119,9 +119,7 @@ def prepare_for_steps(
 
 def make_probe(plan: Plan, stream: str, block: Block, validity: Validity) -> Probe:
     """The bounds that a block's rows put on the other stream's keys and codes."""
-    checks: list[Check | None] = [None] * len(block.codes)
-    for place, band in enumerate(plan.checks):
-        checks[place] = band.bounds(stream, block.codes[place])
+    checks = [band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=False)]
     probe = Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
     if plan.program is not None:
         probe.test = PairTest(plan.program, stream, block, len(plan.checks))

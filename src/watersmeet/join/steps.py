@@ -6,7 +6,7 @@ are timed (the band between their times), and where a timed row was seen by a la
 timed last row does not imply. No partial result is stored: they live for as long as their push.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -14,12 +14,14 @@ import numpy as np
 
 from watersmeet.index.base import PairBuffer
 from watersmeet.join.chain import Block, Probe, SubWindow
-from watersmeet.join.matches import Matches
+from watersmeet.join.learning import Edge
+from watersmeet.join.matches import Lists, Matches, Product, count_of
 from watersmeet.join.orders import Source, StashPlan, Step
 from watersmeet.join.prepare import comparison_checks
 from watersmeet.join.probing import satisfying
 from watersmeet.join.sights import Sights
 from watersmeet.join.stash import Stash
+from watersmeet.kernels.product import group_by_probe
 from watersmeet.sql.condition import Residual
 from watersmeet.streams.arrival import Sees, Validity
 from watersmeet.streams.clock import TimeAxis
@@ -29,6 +31,8 @@ Segments = Sequence[Sequence[SubWindow]]  # by stream
 TOGETHER = (
     1 << 18
 )  # partial results that go on to the next step together: enough to share its cost, few enough to fit a cache
+MANY = 1.5  # results of a partial result from which on they are kept as products
+LISTED = 1 << 21  # rows that are listed for one step before it is known whether the next steps find any
 
 
 @dataclass(slots=True)
@@ -63,13 +67,14 @@ class Walk:
     axis: TimeAxis | None
     timed: Sequence[bool]
     count_only: bool
-    apart: int  # counting: from this step on, steps have nothing to do with one another, and their counts are multiplied
+    apart: int  # from this step on, steps have nothing to do with one another: what each finds, or its count, is multiplied
     stash: Stash | None = None  # of the hot stream: pairs are looked for there first
     pairs: list[list[np.ndarray]] | None = None  # of a stream of the pair: what was found, for the stash
     pair_plan: StashPlan | None = None
     seen: list[tuple[int, int, int]] = field(
         default_factory=list
     )  # (step, partial results in, out), for those who plan
+    fanouts: Mapping[Edge, float] = field(default_factory=dict)  # as measured
 
     def start(
         self, block: Block, sees: Sees, share: slice, segments: Segments, out: Matches, buffer: PairBuffer
@@ -83,6 +88,32 @@ class Walk:
             self._walk(0, first, way)
         else:
             self._go_on(0, self._found_in_stash(self.stash, first, way), way)
+
+    # ---- a step at a time, for a few rows ------------------------------------------------------------------------
+
+    def probe(self, step: Step, partials: Partials, sees: Sees) -> Probe:
+        """What partial results look for in a step."""
+        checks = comparison_checks(step.checks, partials.codes, self.columns[step.stream])
+        bounds = step.bounds(partials.codes, partials.rows.size)
+        return Probe(0, bounds, checks, self._validity(step, partials, sees), step.by)
+
+    def passing(self, place: int, partials: Partials) -> Partials:
+        """Of combinations with a row that the step has found: those that satisfy what is complete now."""
+        step = self.steps[place]
+        return self._satisfying(step.residuals, self._seen_in_time(self._untimed(place), partials), partials)
+
+    def go_on(
+        self, place: int, partials: Partials, sees: Sees, segments: Segments, buffer: PairBuffer, out: Matches
+    ) -> None:
+        """All results of partial results, from a step on."""
+        self._walk(place, partials, _Way(sees, segments, buffer, out))
+
+    def give(self, found: Partials, out: Matches) -> None:
+        """After the last step: these are results."""
+        if self.count_only:
+            out.counts.append(found.rows.size)
+        else:
+            out.pairs.append(tuple(found.numbers[k] for k in range(len(self.streams))))
 
     # ---- a step at a time, where streams are kept apart ----------------------------------------------------------
 
@@ -131,16 +162,10 @@ class Walk:
         """Partial results, as they are found, through the steps from ``place`` on; after the last step they are results."""
         if place == len(self.steps):
             for results in found:
-                self._give(results, way)
+                self.give(results, way.out)
             return
         for lot in lots(found, TOGETHER):
             self._walk(place, lot, way)
-
-    def _give(self, found: Partials, way: "_Way") -> None:
-        if self.count_only:
-            way.out.counts.append(found.rows.size)
-        else:
-            way.out.pairs.append(tuple(found.numbers[k] for k in range(len(self.streams))))
 
     def _keep_pairs(self, plan: StashPlan, found: Partials) -> None:
         assert self.pairs is not None
@@ -149,10 +174,15 @@ class Walk:
         self.pairs.append(columns + [found.times[stream] for stream in plan.pair if self.timed[stream]])
 
     def _walk(self, place: int, partials: Partials, way: "_Way") -> None:
-        if self.count_only and place >= self.apart:
-            self._count(place, partials, way)
+        if place >= self.apart and (self.count_only or self._many(place)):
+            (self._count if self.count_only else self._list)(place, partials, way)
         else:
             self._go_on(place + 1, self._noted(place, partials, way), way)
+
+    def _many(self, place: int) -> bool:
+        """Whether a partial result has several results from this step on, or nobody knows. Fewer are cheaper written out at once."""
+        known, rest = self.fanouts, self.steps[place:]
+        return any(step.edge not in known for step in rest) or prod(known[step.edge] for step in rest) >= MANY
 
     def _noted(self, place: int, partials: Partials, way: "_Way") -> Iterator[Partials]:
         """What a step finds, noted for those who plan, and for the stash."""
@@ -177,17 +207,11 @@ class Walk:
                 partials, found = partials.taken(some), found[some]
                 counts = [column[some] for column in counts]
             counts.append(found)
-        about = np.prod([column.astype(np.float64) for column in counts], axis=0).sum()
-        if about < 2.0**62:
-            way.out.counts.append(int(np.prod(counts, axis=0).sum()))
-        else:
-            way.out.counts.append(
-                sum(prod(several) for several in zip(*(column.tolist() for column in counts), strict=True))
-            )
+        way.out.counts.append(count_of(counts))
 
     def _counts(self, step: Step, partials: Partials, way: "_Way") -> np.ndarray:
         """How many rows of a stream each partial result finds."""
-        probe, counts = self._probe(step, partials, way), np.zeros(partials.rows.size, np.int64)
+        probe, counts = self.probe(step, partials, way.sees), np.zeros(partials.rows.size, np.int64)
         for segment in way.reachable(step, probe.validity):
             run = segment.sorted_run(probe.by) if step.exact and segment.inside(probe.validity) else None
             if run is None:
@@ -201,20 +225,54 @@ class Walk:
                     counts += np.bincount(way.buffer.probe[:n], minlength=counts.size)
         return counts
 
+    def _list(self, place: int, partials: Partials, way: "_Way") -> None:
+        """The steps from here on, each listed for itself: the results are the products of the lists, and are not written out here."""
+        whole, found, seen = partials, list[tuple[Lists, np.ndarray]](), []
+        for later in range(place, len(self.steps)):
+            step = self.steps[later]
+            lists = self._lists(step, partials, way)
+            if lists is None:
+                for part in partials_in_two(whole):
+                    self._list(place, part, way)
+                return
+            seen.append((later, partials.rows.size, lists.numbers.size))
+            some = lists.length.nonzero()[0]
+            if not some.size:
+                break
+            found.append((lists, some))
+            if some.size < lists.length.size:
+                partials = partials.taken(some, step.kept)
+        else:
+            multiplied = _of_those_left(found)
+            count = count_of([one.length for one in multiplied])
+            way.out.products.append(Product(partials.numbers, multiplied, count))
+        self.seen.extend(seen)
+
+    def _lists(self, step: Step, partials: Partials, way: "_Way") -> Lists | None:
+        """The rows of a stream that each partial result finds; None if there are so many that fewer partial results should ask."""
+        probe, rows = self.probe(step, partials, way.sees), partials.rows.size
+        probes, numbers, found = list[np.ndarray](), list[np.ndarray](), 0
+        for segment in way.reachable(step, probe.validity):
+            for n in segment.candidates(probe, way.buffer):
+                several = segment.numbers(probe, way.buffer, n)
+                probes.append(several[0])
+                numbers.append(several[1])
+                found += n
+                if found > LISTED and rows > 1:
+                    return None
+        start, length, grouped = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(found, np.int64)
+        group_by_probe(_joined(probes), _joined(numbers), start, length, grouped)
+        return Lists(step.stream, start, length, grouped)
+
     def _found(self, place: int, partials: Partials, way: "_Way") -> Iterator[Partials]:
         """Partial results with a row of one more stream."""
         step, untimed = self.steps[place], self._untimed(place)
-        probe = self._probe(step, partials, way)
+        probe = self.probe(step, partials, way.sees)
         for segment, places, offsets in _candidates(way.reachable(step, probe.validity), probe, way.buffer):
             more = self._with(step, partials.taken(places, step.kept), segment, offsets)
             more = self._satisfying(step.residuals, self._seen_in_time(untimed, more), more)
             if more.rows.size:
                 yield more
-
-    def _probe(self, step: Step, partials: Partials, way: "_Way") -> Probe:
-        checks = comparison_checks(step.checks, partials.codes, self.columns[step.stream])
-        bounds = step.bounds(partials.codes, partials.rows.size)
-        return Probe(0, bounds, checks, self._validity(step, partials, way.sees), step.by)
 
     def _validity(self, step: Step, partials: Partials, sees: Sees) -> Validity:
         """What the last row sees of the stream, and what the times of the stored rows leave of it."""
@@ -224,9 +282,7 @@ class Walk:
         if self.timed[step.stream] and self.axis is not None:
             for other, times in partials.times.items():
                 if other != self.stream:
-                    lo, hi = self.axis.bounds(other, step.stream, times)
-                    validity.time_lo = lo if validity.time_lo is None else np.maximum(validity.time_lo, lo)
-                    validity.time_hi = hi if validity.time_hi is None else np.minimum(validity.time_hi, hi)
+                    validity = validity.within(*self.axis.bounds(other, step.stream, times))
         return validity
 
     def _with(self, step: Step, partials: Partials, segment: SubWindow, offsets: np.ndarray) -> Partials:
@@ -315,6 +371,27 @@ def _candidates(
         for n in segment.candidates(probe, buffer):
             # As wide as NumPy wants them: each is used for several columns.
             yield segment, buffer.probe[:n].astype(np.intp), buffer.row[:n].astype(np.intp)
+
+
+def partials_in_two(partials: Partials) -> Iterator[Partials]:
+    """Partial results, more than one, as two halves."""
+    rows = partials.rows.size
+    for places in (np.arange(rows // 2), np.arange(rows // 2, rows)):
+        yield partials.taken(places)
+
+
+def _of_those_left(found: Sequence[tuple[Lists, np.ndarray]]) -> list[Lists]:
+    """The lists of the partial results that every step has left; with each step's lists: the places of those that it has left."""
+    lists, left = list[Lists](), found[-1][1]
+    for place in reversed(range(len(found))):
+        lists.append(found[place][0].of(left))
+        if place:
+            left = found[place - 1][1].take(left)
+    return lists[::-1]
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def lots(found: Iterable[Partials], size: int) -> Iterator[Partials]:

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from watersmeet.kernels.jit import kernel
+from watersmeet.kernels.words import last_word, turned, word_at
 
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
@@ -24,6 +25,7 @@ PRIME1 = np.uint64(0x9E3779B97F4A7C15)
 PRIME2 = np.uint64(0xBF58476D1CE4E5B9)
 PRIME3 = np.uint64(0x94D049BB133111EB)
 S8, S27, S30, S31 = np.uint64(8), np.uint64(27), np.uint64(30), np.uint64(31)
+ONE = np.uint64(1)
 FLIP = np.uint64(2**63)
 
 
@@ -251,21 +253,22 @@ def mix_into(hashes, codes):
 
 @kernel
 def hash_bytes(data, offsets, out):
-    """A 64-bit hash of each value data[offsets[i]:offsets[i+1]]; eight bytes a step."""
+    """A 64-bit hash of each value data[offsets[i]:offsets[i+1]]; eight bytes a step, the first of them on top.
+
+    36 bytes take 12 ns; 24 with bytes put together one by one. Two values of one length at a time: no faster. A hash with one
+    multiplication a word takes 5, but these values deal rows out on Spark, where stored rows must stay where they are.
+    """
     for i in range(out.size):
         start = offsets[i]
         size = offsets[i + 1] - start
         result = scramble(np.uint64(size) + PRIME1)
-        whole = size - size % 8
-        for j in range(start, start + whole, 8):
-            word = np.uint64(data[j])
-            for k in range(1, 8):
-                word = (word << S8) | np.uint64(data[j + k])
-            result = scramble(result * PRIME1 + word)
-        if whole < size:
-            word = np.uint64(0)
-            for j in range(start + whole, start + size):
-                word = (word << S8) | np.uint64(data[j])
+        rest = size % 8
+        for j in range(start, start + size - rest, 8):
+            result = scramble(result * PRIME1 + turned(word_at(data, j)))
+        if rest:
+            word = last_word(data, start, size)
+            if size > 8:
+                word = turned(word) & ((ONE << np.uint64(8 * rest)) - ONE)
             result = scramble(result * PRIME1 + word)
         out[i] = result
 

@@ -1,76 +1,155 @@
-"""A table of texts by their hash: which text a hash stands for."""
+"""A table of texts by their hash: which text a hash stands for; texts that were not asked for lately can be forgotten.
+
+The texts lie one behind the other on an endless tape, as words: how many bytes, then the bytes, eight to a word; of a last word that is
+not full, the last eight bytes. ``tape`` is a ring that has the tape's newest part; a text does not go over its end. What lies before
+the tape's *tail* is forgotten; a text that is asked for and lies before *fresh* is written once more, at the *head*. So texts that
+were asked for since some moment lie behind where the head was then, and to forget the others is to move the tail: O(1).
+
+A slot of the table is a hash, and where its text begins. A forgotten text keeps its slot until ``sweep``.
+
+Measured with 440,000 UUIDs on a busy machine: 50 ns a text; 225 before, with texts that stay where they are, and a table that is made
+anew of all that is stored (most of it for memory that is touched for the first time, and for texts entered twice). Without
+fetching ahead 70 to 130. Tried and lost: slots of eight bytes with a part of the hash (as fast, and sweeping takes longer); four hashes
+and four places in a line of the cache, searched without a branch (67); lots of 16 to 256 rows (the same).
+"""
 
 import numba
 import numpy as np
 
 from watersmeet.kernels.jit import kernel
+from watersmeet.kernels.raw import prefetch
+from watersmeet.kernels.words import last_word, word_at
 
 DONE, FULL, ANOTHER = 0, 1, 2
-EMPTY, SEVERAL = np.int64(-1), np.int64(-2)
-TABLED, BYTES = 0, 1  # places in ``used``
-HASH, START, END = 0, 1, 2  # columns of a table: beside each other, as a slot far away costs as much as three
+EMPTY, SEVERAL = np.int64(-1), np.int64(2**63 - 1)
+USED, HEAD, TAIL, FRESH = 0, 1, 2, 3  # what ``state`` has: slots that are not empty; places on the tape
+HASH, START = 0, 1  # of a slot: beside each other
 LOT = 64  # rows whose slots, then texts, are fetched together: the fetches overlap
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def learn(data, offsets, hashes, row, shift, table, arena, used):
+def learn(data, offsets, hashes, row, shift, table, tape, state):
     """Enter the texts data[offsets[i]:offsets[i+1]], from ``row`` on, under their hashes.
 
-    A slot has a hash, and where its text begins and ends in ``arena``; EMPTY: it is free; SEVERAL: the hash stands for no single
-    text. Stops at the first row for which there is no room (FULL), or whose hash does not stand for its text (ANOTHER). Returns the
-    row and why.
+    EMPTY: a slot is free; SEVERAL: its hash stands for no single text. Stops at the first row for which there is no room (FULL), or whose
+    hash does not stand for its text (ANOTHER). Returns the row and why.
     """
-    slots, mask, room = np.empty(LOT, np.int64), table.shape[0] - 1, table.shape[0] - table.shape[0] // 4
+    slots, mask, around = np.empty(LOT, np.int64), table.shape[0] - 1, tape.size - 1
+    room, tail, fresh = room_in(table.shape[0]), state[TAIL], state[FRESH]
     for first in range(row, hashes.size, LOT):
         last = min(first + LOT, hashes.size)
         for i in range(first, last):
-            slot = np.int64((hashes[i] * SPREAD) >> shift)
-            while table[slot, START] != EMPTY and table[slot, HASH] != np.int64(hashes[i]):
-                slot = (slot + 1) & mask
-            slots[i - first] = slot
+            slots[i - first] = np.int64((hashes[i] * SPREAD) >> shift)
+            prefetch(table, 2 * slots[i - first])  # counted through both columns
         for i in range(first, last):
-            start, size, slot = offsets[i], offsets[i + 1] - offsets[i], slots[i - first]
+            slot = find(table, slots[i - first], np.int64(hashes[i]), mask)
+            slots[i - first], begin = slot, table[slot, START]
+            if begin != EMPTY:
+                prefetch(tape, begin & around)
+                prefetch(tape, (begin & around) + 5)  # the end of 36 bytes
+        for i in range(first, last):
+            start, size = offsets[i], offsets[i + 1] - offsets[i]
             # Another row of the lot may have taken the slot meanwhile.
-            while table[slot, START] != EMPTY and table[slot, HASH] != np.int64(hashes[i]):
-                slot = (slot + 1) & mask
+            slot = find(table, slots[i - first], np.int64(hashes[i]), mask)
             begin = table[slot, START]
-            if begin == EMPTY:
-                if used[TABLED] >= room or used[BYTES] + size > arena.size:
-                    return i, FULL
-                begin = used[BYTES]
-                for j in range(size):
-                    arena[begin + j] = data[start + j]
-                table[slot, HASH], table[slot, START], table[slot, END] = (
-                    np.int64(hashes[i]),
-                    begin,
-                    begin + size,
-                )
-                used[TABLED] += 1
-                used[BYTES] += size
-                continue
-            different = np.int64(begin == SEVERAL or table[slot, END] - begin != size)
-            if not different:
-                for j in range(size):  # without a way out: several bytes are compared at a time
-                    different |= arena[begin + j] ^ data[start + j]
-            if different:
-                return i, ANOTHER
+            if begin >= tail:
+                if begin == SEVERAL or is_other(data, start, size, tape, begin & around):
+                    return i, ANOTHER
+                if begin >= fresh:
+                    continue
+            place, words = state[HEAD], words_of(size)
+            if (place & around) + words > tape.size:
+                place += tape.size - (place & around)
+            if state[USED] >= room or place + words - tail > tape.size:
+                return i, FULL
+            write(data, start, size, tape, place & around)
+            state[USED] += begin == EMPTY
+            state[HEAD] = place + words
+            table[slot, HASH], table[slot, START] = np.int64(hashes[i]), place
     return hashes.size, DONE
+
+
+@kernel
+def room_in(slots):
+    """How many slots of a table may be taken."""
+    return slots // 4 * 3
+
+
+@kernel
+def words_of(size):
+    """How many words a text of so many bytes takes."""
+    return 1 + (size + 7) // 8
+
+
+@kernel
+def find(table, slot, hashed, mask):
+    """Where a hash is, or would be, from a slot on."""
+    while table[slot, START] != EMPTY and table[slot, HASH] != hashed:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def is_other(data, start, size, tape, at):
+    """Whether a text is not the one that is written at a place."""
+    if tape[at] != np.uint64(size):
+        return True
+    different = np.uint64(0)
+    for j in range(start, start + size - (size & 7), 8):
+        at += 1
+        different |= tape[at] ^ word_at(data, j)
+    if size & 7:
+        different |= tape[at + 1] ^ last_word(data, start, size)
+    return different != 0
+
+
+@kernel
+def write(data, start, size, tape, at):
+    """Write a text to a place."""
+    tape[at] = np.uint64(size)
+    for j in range(start, start + size - (size & 7), 8):
+        at += 1
+        tape[at] = word_at(data, j)
+    if size & 7:
+        tape[at + 1] = last_word(data, start, size)
+
+
+@kernel
+def sweep(table, shift, state):
+    """Free the slots of forgotten texts, in place: from a free slot on, what is left of each run of slots moves up."""
+    mask, used, begin = table.shape[0] - 1, 0, 0
+    while table[begin, START] != EMPTY:
+        begin += 1
+    for i in range(begin, begin + table.shape[0]):
+        hashed, start = table[i & mask, HASH], table[i & mask, START]
+        if start == EMPTY:
+            continue
+        table[i & mask, START] = EMPTY
+        if start >= state[TAIL]:
+            put(table, shift, hashed, start)
+            used += 1
+    state[USED] = used
+
+
+@kernel
+def put(table, shift, hashed, start):
+    """Take a slot for a hash that has none."""
+    slot, mask = np.int64((np.uint64(hashed) * SPREAD) >> shift), table.shape[0] - 1
+    while table[slot, START] != EMPTY:
+        slot = (slot + 1) & mask
+    table[slot, HASH], table[slot, START] = hashed, start
 
 
 @kernel
 def relearn(old, shift, table):
     """Enter the slots of a table into a larger one; the texts stay where they are."""
-    mask = table.shape[0] - 1
     for i in range(old.shape[0]):
         if old[i, START] != EMPTY:
-            slot = np.int64((np.uint64(old[i, HASH]) * SPREAD) >> shift)
-            while table[slot, START] != EMPTY:
-                slot = (slot + 1) & mask
-            table[slot] = old[i]
+            put(table, shift, old[i, HASH], old[i, START])
 
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     _quiet = np.errstate(over="ignore")
-    learn, relearn = _quiet(learn), _quiet(relearn)
+    learn, put = _quiet(learn), _quiet(put)

@@ -174,7 +174,8 @@ def keep_satisfying(
                     i[r, j] = _difference(np.int64(0), i[a, j])
             elif op == ABSOLUTE_INTEGER:
                 for j in range(size):
-                    i[r, j] = i[a, j] if i[a, j] >= 0 else _difference(np.int64(0), i[a, j])
+                    # Not "x if x >= 0 else 0 - x": that is compiled to an absolute value, whose least number stays what it is.
+                    i[r, j] = max(i[a, j], _difference(np.int64(0), i[a, j]))
             elif op == EQUAL_FLOAT:  # NaN equals NaN, and is above all others
                 for j in range(size):
                     i[r, j] = (f[a, j] == f[b, j]) | ((f[a, j] != f[a, j]) & (f[b, j] != f[b, j]))

@@ -66,6 +66,7 @@ class BoundSelect:
     def __init__(self, items: list[tuple[str, Expr]], schemas: Mapping[str, pa.Schema]) -> None:
         self.expressions = tuple(expr for _, expr in items)
         self.schema = pa.schema([_field(name, expr, schemas) for name, expr in items])
+        self._types = self.schema.types  # a schema makes its fields anew each time it is asked for them
         needed = dict.fromkeys(column for expr in self.expressions for column in columns_of(expr))
         self.columns = {
             stream: [column.name for column in needed if column.stream == stream] for stream in schemas
@@ -74,8 +75,8 @@ class BoundSelect:
     def evaluate(self, columns: Columns, n: int) -> pa.RecordBatch:
         """The list's values for ``n`` aligned rows; ``columns`` maps (stream, column) to arrays."""
         arrays = [
-            self._array(expr, field.type, columns, n)
-            for expr, field in zip(self.expressions, self.schema, strict=True)
+            self._array(expr, type_, columns, n)
+            for expr, type_ in zip(self.expressions, self._types, strict=True)
         ]
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.nulls(n, pa.struct([])))

@@ -41,8 +41,18 @@ class Validity:
 
     def take(self, rows: np.ndarray) -> "Validity":
         """The ranges of these rows of the block."""
+        if isinstance(self.arrival_lo, int) and isinstance(self.arrival_hi, int) and self.time_lo is None:
+            return self
         return Validity(
             *(bound[rows] if isinstance(bound, np.ndarray) else bound for bound in self._bounds())
+        )
+
+    def within(self, lo: np.ndarray, hi: np.ndarray) -> "Validity":
+        """What the ranges have of these times."""
+        return replace(
+            self,
+            time_lo=lo if self.time_lo is None else np.maximum(self.time_lo, lo),
+            time_hi=hi if self.time_hi is None else np.minimum(self.time_hi, hi),
         )
 
     def before(self, number: int) -> "Validity":

@@ -64,7 +64,7 @@ class Core(Processor):
                 self.position, load, Matches(), arrange(load.order, pairs, self.work.cores == 1), begun, done
             )
         matches = found[0][1] if len(found) == 1 else _together([matches for _, matches in found])
-        if matches.pairs or matches.ranges or matches.counts:
+        if matches.some:
             return Found(self.position, load, matches, None, begun, done)
         return None
 

@@ -149,7 +149,7 @@ class Stage(Processor):
     # ---- answers ------------------------------------------------------------------------------------------------
 
     def answer(self, load: MultiLoad, matches: Matches, begun: float) -> None:
-        if matches.pairs or matches.counts:
+        if matches.some:
             self.results.put(Found(self.position, load, matches, None, begun, self.clock()))
 
     def report(self, mark: Mark) -> None:
