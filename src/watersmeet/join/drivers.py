@@ -4,7 +4,7 @@ One band, several equalities as one key, two bands as the cells of a plane, or e
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -45,6 +45,24 @@ class Key(Protocol):
     def bounds(self, stream: str, keys: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]: ...
 
 
+Read = Callable[
+    [Band], tuple[np.ndarray, np.ndarray | None]
+]  # of a stream's batch: a band's codes, and which rows have them
+
+
+def reading(stream: str, batch: pa.RecordBatch) -> Read:
+    """A batch's codes, each computed once: bands that give a stream's rows the same codes share them."""
+    made: dict[Hashable, tuple[np.ndarray, np.ndarray | None]] = {}
+
+    def read(band: Band) -> tuple[np.ndarray, np.ndarray | None]:
+        source = band.sources[stream]
+        if source not in made:
+            made[source] = band.keys(stream, batch)
+        return made[source]
+
+    return read
+
+
 class Driver(ABC):
     """What an index is built over: the keys under which rows are stored, and what probing rows look for among them.
 
@@ -63,6 +81,10 @@ class Driver(ABC):
     @abstractmethod
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
         """The codes of a stream's rows in arrival order, and which rows have them (None: all)."""
+
+    def codes_by(self, stream: str, batch: pa.RecordBatch, read: Read) -> tuple[Codes, np.ndarray | None]:
+        """The same, of who has a way to read a band's codes once."""
+        return self.codes(stream, batch)
 
     @abstractmethod
     def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
@@ -144,7 +166,7 @@ class Reach(ABC):
     factor: float | None
 
     @abstractmethod
-    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+    def codes(self, stream: str, read: Read) -> tuple[Codes, np.ndarray | None]:
         """Of a stream's rows, the code under which they are stored, then what else a probe needs; and which rows have all."""
 
     def salt(self, stream: str, codes: Codes) -> np.ndarray | None:
@@ -169,8 +191,8 @@ class BandReach(Reach):
     def __init__(self, band: Band, factor: float | None = None) -> None:
         self.bands, self.factor = (band,), factor
 
-    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
-        codes, valid = self.bands[0].keys(stream, batch)
+    def codes(self, stream: str, read: Read) -> tuple[Codes, np.ndarray | None]:
+        codes, valid = read(self.bands[0])
         return (self._even(codes), codes), valid
 
     def ends(self, stream: str, codes: Codes) -> Iterator[tuple[np.int64, np.ndarray, np.ndarray]]:
@@ -195,13 +217,13 @@ class Stabbing(Reach):
         self.bands, self._points, self.factor = (lower, upper), points, factor
         self._longest = np.full(CLASSES, -1, np.int64)  # by class
 
-    def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
+    def codes(self, stream: str, read: Read) -> tuple[Codes, np.ndarray | None]:
         lower, upper = self.bands
-        begin, valid = lower.keys(stream, batch)
+        begin, valid = read(lower)
         key = self._even(begin)
         if stream == self._points:
             return (key, begin), valid
-        end, also_valid = upper.keys(stream, batch)
+        end, also_valid = read(upper)
         classes = np.empty(begin.size, np.int64)
         length_classes(key, self._even(end), classes, self._longest)
         return (key, begin, end, classes), all_valid((valid, also_valid))
@@ -244,8 +266,11 @@ class Composite(Driver):
         self._equalities, self._reach, self._shift = tuple(equalities), reach, shift
 
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
-        parts = [band.keys(stream, batch) for band in self._equalities]
-        reached, valid = self._reach.codes(stream, batch)
+        return self.codes_by(stream, batch, reading(stream, batch))
+
+    def codes_by(self, stream: str, batch: pa.RecordBatch, read: Read) -> tuple[Codes, np.ndarray | None]:
+        parts = [read(band) for band in self._equalities]
+        reached, valid = self._reach.codes(stream, read)
         mixed = mix([codes for codes, _ in parts]) if parts else np.zeros(batch.num_rows, np.int64)
         salt = self._reach.salt(stream, reached)
         key = np.empty(mixed.size, np.int64)

@@ -23,6 +23,7 @@ from watersmeet.join.drivers import (
     OneKey,
     Reach,
     Stabbing,
+    reading,
 )
 from watersmeet.kernels.composite import LAST
 from watersmeet.kernels.sort import sort_keys
@@ -203,7 +204,7 @@ def evenly(reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Reach | None:
 def measured(reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Measured | None:
     """By the newest rows of both streams; None: they have shown nothing yet."""
     left, right = reach.bands[0].streams
-    codes = {stream: reach.codes(stream, samples[stream]) for stream in (left, right)}
+    codes = {stream: reach.codes(stream, reading(stream, samples[stream])) for stream in (left, right)}
     sides = [_Looks.of(reach, codes, *streams) for streams in ((left, right), (right, left))]
     widths = {width for side in sides for width in side.widths()}
     if not widths:

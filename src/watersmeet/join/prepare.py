@@ -1,6 +1,6 @@
 """A batch made ready, once: keys and codes computed, sorted by the driving key; as a block to store, and as a probe."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
-from watersmeet.join.drivers import all_valid, probing
+from watersmeet.join.drivers import Read, all_valid, probing, reading
 from watersmeet.join.orders import Comparison, Orders, Source
 from watersmeet.join.pair_test import PairTest
 from watersmeet.join.plan import Plan
@@ -43,8 +43,9 @@ def read_columns(
     plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None
 ) -> Columns:
     """Codes of a batch. Rows that cannot match (a NULL key, a failed filter) are not usable."""
-    driving, valid = plan.driver.codes(stream, batch)
-    codes, masks = _codes_of(plan.condition, plan.checks, stream, batch)
+    read = reading(stream, batch)
+    driving, valid = plan.driver.codes_by(stream, batch, read)
+    codes, masks = _codes_of(plan.condition, plan.checks, stream, batch, read)
     usable, nulls = all_valid((valid, *masks)), False
     if plan.program is not None:
         codes += plan.program.inputs(stream, batch)
@@ -53,19 +54,11 @@ def read_columns(
 
 
 def _codes_of(
-    condition: BoundCondition, bands: Sequence[Band], stream: str, batch: pa.RecordBatch
+    condition: BoundCondition, bands: Sequence[Band], stream: str, batch: pa.RecordBatch, read: Read
 ) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
     """The codes of a batch by band, and masks of the rows that pass the filters and have codes (None: all)."""
-    codes: list[np.ndarray] = []
-    masks = [condition.passes(stream, batch)]
-    made: dict[Hashable, np.ndarray] = {}
-    for band in bands:
-        source = band.sources[stream]
-        if source not in made:
-            made[source], valid = band.keys(stream, batch)
-            masks.append(valid)
-        codes.append(made[source])
-    return codes, masks
+    found = [read(band) for band in bands]
+    return [codes for codes, _ in found], [condition.passes(stream, batch), *(valid for _, valid in found)]
 
 
 def cut_block(columns: Columns, start: int, stop: int) -> Block:
@@ -103,7 +96,8 @@ def prepare_for_steps(
 ) -> Block:
     """The same for a join of many streams: the codes of all columns, and a key for each index of the stream."""
     name = orders.condition.streams[k]
-    codes, masks = _codes_of(orders.condition, [band for band, _ in orders.columns[k]], name, batch)
+    bands = [band for band, _ in orders.columns[k]]
+    codes, masks = _codes_of(orders.condition, bands, name, batch, reading(name, batch))
     valid = all_valid(masks)
     rows = (
         np.arange(batch.num_rows, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
@@ -119,7 +113,9 @@ def prepare_for_steps(
 
 def make_probe(plan: Plan, stream: str, block: Block, validity: Validity) -> Probe:
     """The bounds that a block's rows put on the other stream's keys and codes."""
-    checks = [band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=False)]
+    checks: list[Check | None] = [
+        band.bounds(stream, codes) for band, codes in zip(plan.checks, block.codes, strict=False)
+    ]
     probe = Probe(block.first, probing(plan.driver, stream, block.keys), checks, validity)
     if plan.program is not None:
         probe.test = PairTest(plan.program, stream, block, len(plan.checks))

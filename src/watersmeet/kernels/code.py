@@ -166,10 +166,15 @@ def computed_opposite_bounds(keys, lower, above, upper, below, single, lo, hi):
     for i in range(keys.size):
         low = -infinity
         if lower == lower:
-            low = first_code(keys[i] + above, lower, single)
+            low = keys[i] + above
+            if lower != 0.0 or not -infinity < low <= infinity:  # nothing is added to most columns
+                low = first_code(low, lower, single)
         high = infinity + 1
         if upper == upper:
-            high = first_code(keys[i] + 1 - below, upper, single) - 1
+            high = keys[i] + 1 - below
+            if upper != 0.0 or not -infinity < high <= infinity:
+                high = first_code(high, upper, single)
+            high -= 1
         lo[i] = low
         hi[i] = high if high >= low else low - 1
 
