@@ -6,12 +6,15 @@ from watersmeet.errors import (
     ConditionError,
     CoreFailed,
     DataError,
+    FabricError,
     OptionError,
     ResultError,
     SchemaError,
     StateError,
     WatersmeetError,
 )
+from watersmeet.fabric.components import Unit
+from watersmeet.fabric.fabric import Fabric
 from watersmeet.flow.options import (
     CircularMJ,
     Handshake,
@@ -34,6 +37,8 @@ __all__ = [
     "ConditionError",
     "CoreFailed",
     "DataError",
+    "Fabric",
+    "FabricError",
     "Handshake",
     "LinearMJ",
     "LowLatencyHandshake",
@@ -53,6 +58,7 @@ __all__ = [
     "StreamJoin",
     "ThreeStep",
     "Unbounded",
+    "Unit",
     "WatersmeetError",
     "__version__",
 ]

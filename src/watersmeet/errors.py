@@ -31,6 +31,10 @@ class ResultError(WatersmeetError):
     """A result was asked for something that its mode does not keep."""
 
 
+class FabricError(WatersmeetError):
+    """A query does not fit the fabric: the message says what is missing, and where."""
+
+
 class StateError(WatersmeetError):
     """A saved state is missing, damaged or of another kind; or a finished join was pushed to."""
 

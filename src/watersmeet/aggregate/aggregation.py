@@ -172,24 +172,43 @@ class Aggregation:
         columns += [read(slots) for _, read in self._state.readers]
         return pa.record_batch(columns, schema=self.schema)
 
-    def changes(self) -> Changes:
-        """What is different since the last time this was asked."""
-        told = self._told
-        if told is None:
-            raise OptionError(
-                "changes must be asked for with changes=True when an aggregation is made; got one without"
-            )
+    def changes(self, skipped: bool = False) -> Changes:
+        """What is different since the last time this was asked. ``skipped``: changes were skipped since then."""
+        told = self._telling()
 
         def tell() -> Changes:
-            slots = self._in_order(told.touched())
-            there = self._state.rows.data[slots] > 0
-            if not self.grouping.keys:
-                there[:] = True
+            slots = self._in_order(self._state.groups.held() if skipped else told.touched())
+            there = self._there(slots)
             found = told.tell(slots, there, self._answer(slots[there]), len(self.grouping.keys))
             self._state.groups.drop(slots[~there])
             return found
 
         return self.atomically(tell)
+
+    def skip_changes(self) -> None:
+        """Nobody wants to know what has changed so far: groups without rows are let go."""
+        told = self._telling()
+
+        def skip() -> None:
+            slots = told.touched()
+            empty = slots[~self._there(slots)]
+            self._state.groups.slots.save(empty)
+            self._state.groups.drop(empty)
+            told.skip()
+
+        self.atomically(skip)
+
+    def _telling(self) -> Told:
+        if self._told is None:
+            raise OptionError(
+                "changes must be asked for with changes=True when an aggregation is made; got one without"
+            )
+        return self._told
+
+    def _there(self, slots: np.ndarray) -> np.ndarray:
+        """Which groups have rows; that of all rows is always there."""
+        there: np.ndarray = self._state.rows.data[slots] > 0
+        return there if self.grouping.keys else np.ones(slots.size, np.bool_)
 
     # ---- saving -------------------------------------------------------------------------------------------------
 

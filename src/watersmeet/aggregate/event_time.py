@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from watersmeet.aggregate.accumulators import Accumulators
 from watersmeet.aggregate.aggregation import Aggregation
 from watersmeet.aggregate.aggregation import Mark as AggregationMark
-from watersmeet.aggregate.rows import Rows
+from watersmeet.aggregate.numbering import numbered
 from watersmeet.aggregate.spec import Grouping
 from watersmeet.aggregate.values import Coded
 from watersmeet.errors import DataError, OptionError, SchemaError, StateError
@@ -237,7 +236,7 @@ class Sessions:
     def _sessions(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         """When each row's session begins and ends, by the rows that are there."""
         codes = self._times.back(rows.column(self._session.time).cast(self._times.type))
-        groups = _groups(rows, self._keys)
+        groups = numbered(rows, self._keys)
         order = _by_group_and_time(groups, codes)
         times, own = codes[order], groups[order]
         first = np.ones(times.size, np.bool_)
@@ -279,15 +278,6 @@ def _by_group_and_time(groups: np.ndarray, codes: np.ndarray) -> np.ndarray:
     if (int(groups.max()) + 1) * span >= FARTHEST:
         return np.lexsort((codes, groups))
     return sort_keys(groups * span + (codes - least))[1]
-
-
-def _groups(rows: pa.RecordBatch, keys: tuple[str, ...]) -> np.ndarray:
-    """A number a group of rows."""
-    if not keys:
-        return np.zeros(rows.num_rows, np.int64)
-    state = Accumulators(Grouping(keys, ()), rows.schema, False)
-    slots, _ = state.groups.enter(Rows(rows, np.empty(0, np.int64)).keys(keys, state.keys))
-    return slots
 
 
 def _nothing(schema: pa.Schema) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.aggregation import Aggregation
 from watersmeet.aggregate.aggregation import Mark as AggregationMark
+from watersmeet.aggregate.numbering import numbered
 from watersmeet.errors import OptionError, StateError
 from watersmeet.kernels.sort import is_sorted
 from watersmeet.streams.clock import BOTTOM, TimeAxis
@@ -39,12 +40,20 @@ class Expiry:
     def come(self, keys: np.ndarray) -> int:
         """Rows with these keys have come. Returns the bound."""
         seen, clock = self.seen + keys.size, max(self.clock, int(keys.max()) if keys.size else BOTTOM)
-        if self._axis is None:
-            bound = int(self._window.lowest(seen))
-        else:
-            bound = self._axis.earliest(0, clock) if clock > BOTTOM else BOTTOM
+        bound = self._bound(seen, clock)
         self.seen, self.clock = seen, clock
         return bound
+
+    def advance(self, time: pa.Array) -> int:
+        """The clock has come to a time without a row. Returns the bound."""
+        if self._axis is not None:
+            self.clock = max(self.clock, int(self._axis.column_codes(0, time)[0]))
+        return self._bound(self.seen, self.clock)
+
+    def _bound(self, seen: int, clock: int) -> int:
+        if self._axis is None:
+            return int(self._window.lowest(seen))
+        return self._axis.earliest(0, clock) if clock > BOTTOM else BOTTOM
 
     def mark(self) -> tuple[int, int]:
         return self.seen, self.clock
@@ -105,6 +114,17 @@ class Sliding:
             self._chunks = chunks
 
         self.aggregation.atomically(slide)
+
+    def first_rows(self, answer: pa.RecordBatch) -> np.ndarray:
+        """Of each group of an answer, the arrival number of the first of its rows that are held. All rows are looked at."""
+        keys = list(self.aggregation.grouping.keys)
+        rows = [answer.select(keys), *(chunk.rows.select(keys) for chunk in self._chunks)]
+        groups = numbered(pa.concat_batches(rows), keys)[answer.num_rows :]
+        numbers = np.concatenate([np.empty(0, np.int64), *(chunk.numbers for chunk in self._chunks)])
+        last_first = np.argsort(-numbers)
+        found = np.empty(answer.num_rows, np.int64)
+        found[groups[last_first]] = numbers[last_first]
+        return found
 
     def mark(self) -> Mark:
         return self.aggregation.mark(), self._chunks

@@ -26,6 +26,7 @@ class Changes:
     come: pa.RecordBatch
     keys: int  # the first so many columns are the groups'
     ended: np.ndarray  # mask over ``gone``: the group is not there any more
+    begun: np.ndarray  # mask over ``come``: the group was not there before; the others are those of ``gone`` that are left, in their order
 
     def changelog(self) -> pa.Table:
         """All rows, with a last column ``operation``: those with -1 first, then those with 1."""
@@ -109,7 +110,7 @@ class Told:
         known = place >= 0
         old = self._log.take(place[known], self._schema)
         differs = np.ones(slots.size, np.bool_)
-        differs[known & there] = ~_same(_where(old, there[known]), _where(rows, known[there]))
+        differs[known & there] = ~same_rows(_where(old, there[known]), _where(rows, known[there]))
         gone, come = _where(old, differs[known]), _where(rows, differs[there])
         self._at.data[slots[known & ~there]] = 0
         told = slots[there & differs]
@@ -118,7 +119,11 @@ class Told:
         self._touched, self._turn = [], self._turn + 1
         if len(self._log) > SLACK + 2 * self._groups.held_slots:
             self._compact()
-        return Changes(gone, come, keys, ~there[known & differs])
+        return Changes(gone, come, keys, ~there[known & differs], ~known[there & differs])
+
+    def skip(self) -> None:
+        """Nothing is told of what was touched so far."""
+        self._touched, self._turn = [], self._turn + 1
 
     def _compact(self) -> None:
         """Let go of rows that are no longer true."""
@@ -157,7 +162,7 @@ def _marked(rows: pa.RecordBatch, operation: int) -> pa.Table:
     return table.append_column(OPERATION, pa.array(np.full(rows.num_rows, operation, np.int8)))
 
 
-def _same(old: pa.RecordBatch, new: pa.RecordBatch) -> np.ndarray:
+def same_rows(old: pa.RecordBatch, new: pa.RecordBatch) -> np.ndarray:
     """Which rows are the same in all columns. NULL is NULL, and NaN is NaN."""
     same = np.ones(new.num_rows, np.bool_)
     for left, right in zip(old.columns, new.columns, strict=True):
@@ -166,7 +171,9 @@ def _same(old: pa.RecordBatch, new: pa.RecordBatch) -> np.ndarray:
         if pt.is_floating(left.type):  # by their bits
             bits = pa.int64() if left.type == pa.float64() else pa.int32()
             left, right = left.view(bits), right.view(bits)
-        equal = pc.fill_null(pc.equal(left, right), False)
-        none = pc.and_(pc.is_null(left), pc.is_null(right))
-        same &= pc.or_(equal, none).to_numpy(zero_copy_only=False)
+        equal = pc.equal(left, right)
+        if left.null_count or right.null_count:
+            none = pc.and_(pc.is_null(left), pc.is_null(right))
+            equal = pc.or_(pc.fill_null(equal, False), none)
+        same &= equal.to_numpy(zero_copy_only=False)
     return same

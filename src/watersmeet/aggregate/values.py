@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from watersmeet.codes import common_domain
+from watersmeet.codes.text import is_bytes
 from watersmeet.errors import SchemaError
 from watersmeet.kernels.code import FLIP, INFINITY32, INFINITY64, INT_MIN
 
@@ -156,6 +157,17 @@ class Nothing(Codec):
         return pa.nulls(len(words))
 
 
+KEYS = "numbers, booleans, texts, binary, dates, times or timestamps"
+
+
+def is_key(type: pa.DataType) -> bool:
+    """Whether values of a type can be told apart, and put in order."""
+    try:
+        return is_bytes(type) or bool(codec(type, "", ""))
+    except SchemaError:
+        return False
+
+
 def codec(type: pa.DataType, column: str, use: str) -> Codec:
     """The codec of a column's values, unless they are texts; ``use`` says what for, should the type be refused."""
     if pt.is_null(type):
@@ -171,9 +183,7 @@ def codec(type: pa.DataType, column: str, use: str) -> Codec:
         or (pt.is_temporal(type) and not pt.is_interval(type))
     ):
         return Coded(type)
-    raise SchemaError(
-        f"{use} must be of numbers, booleans, texts, binary, dates, times or timestamps; column {column!r} is {type}; cast it"
-    )
+    raise SchemaError(f"{use} must be of {KEYS}; column {column!r} is {type}; cast it")
 
 
 def plain(values: np.ndarray, type: pa.DataType) -> pa.Array:

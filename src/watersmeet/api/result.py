@@ -80,7 +80,7 @@ class Rows(Protocol):
 
     @property
     def mode(self) -> str:
-        """What is kept: pairs, ranges or a count."""
+        """What is kept: pairs, ranges or a count; or that rows are an "answer", and not of any stream."""
 
     def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
         """The rows of the results with these arrival numbers."""
@@ -149,6 +149,10 @@ class Result:
                 "pairs must be kept to be listed; got result='count', which only counts them; "
                 f"make the join with result='pairs'{' or ' + repr('ranges') if len(self._gatherer.streams) == 2 else ''}"
             )
+        if self._gatherer.mode == "answer":
+            raise ResultError(
+                "arrival numbers must be of rows of streams; got an answer, whose rows are made of many; select what you need of them"
+            )
         if self._pairs is None:
             self._pairs = dict(zip(self._gatherer.streams, self._matches.columns(), strict=True))
         return self._pairs
@@ -196,7 +200,9 @@ class Result:
 
     def _gathered(self) -> pa.RecordBatch:
         if self._rows is None:
-            self._rows = self._gatherer.rows(self._chunks, list(self.pairs().values()))
+            answer = self._gatherer.mode == "answer"
+            numbers = self._matches.columns() if answer else list(self.pairs().values())
+            self._rows = self._gatherer.rows(self._chunks, numbers)
         return self._rows
 
     @property

@@ -2,7 +2,8 @@
 
 A query is a list of *branches*, the parts of its UNION ALL: a stream or one join of streams, a predicate, named expressions. A query over
 a query gives the same again: its expressions over the inner one's columns become expressions over streams. So selections cost nothing,
-however they are nested, and equal queries that are written differently often have equal instructions.
+however they are nested, and equal queries that are written differently often have equal instructions. Windows of event time and DISTINCT
+are sources too, as their rows only come. What changes (other aggregates) or has an order stands at the top only: see ``answer.py``.
 
 What may go into a join's condition is decided by its type. Inner: everything, WHERE too. Else WHERE, and what filters a
 derived stream whose rows come out without a partner too, is a predicate on the result; a row that is not there passes the latter.
@@ -16,9 +17,11 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from watersmeet.errors import OptionError, listed
+from watersmeet.errors import ConditionError, OptionError, listed
 from watersmeet.join.outer import How, join_type
-from watersmeet.query.instruction import PRESENT, Filter, Join, Project, Scan, Union
+from watersmeet.query.grouped import distinct_branch, distinct_select, grouped_select, windows_branch
+from watersmeet.query.instruction import PRESENT, Distinct, Join, Scan, Sliding, Windows
+from watersmeet.query.scope import Branch, Scope
 from watersmeet.query.statement import Derived, Query, Select, StreamName, UnionAll, WindowCall
 from watersmeet.sql import types
 from watersmeet.sql.bind import Binder
@@ -37,24 +40,13 @@ class Setting:
     schemas: Mapping[str, pa.Schema]
     windows: Mapping[str, Window]
     own: Mapping[str, Window]
+    emit: str | None = None
     tables: Collection[str] = ()  # which of the streams are tables
 
-
-@dataclass(frozen=True)
-class Bound:
-    """A query that can run: its plan, and the name of each of the plan's leaves in the text."""
-
-    plan: Project | Union
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Branch:
-    source: Scan | Join
-    names: tuple[str, ...]  # of the leaves, in the text
-    predicate: Expr | None
-    columns: tuple[tuple[str, Expr], ...]
-    window: WindowCall | None = None  # of a scan: what the text says
+    @property
+    def times(self) -> dict[str, str]:
+        """The time columns of the streams whose own window is of time."""
+        return {name: window.time for name, window in self.windows.items() if window.time is not None}
 
 
 @dataclass(frozen=True)
@@ -69,124 +61,124 @@ class _Input:
     window: Window
 
 
-def bind_query(source: Source, query: Query, setting: Setting) -> Bound:
-    """The plan of a query; what does not fit the schemas is refused, with its place."""
-    binding = _Binding(source, setting)
-    with source.of_any_depth():
-        branches = binding.branches(query)
-    for branch in branches:
-        streams = [binding.leaves[leaf] for leaf in branch.source.leaves]
-        if all(stream in setting.tables for stream in streams):
-            raise OptionError(
-                f"a query must have a stream in each FROM, whose rows come; got {listed([repr(one) for one in streams])} alone: tables "
-                "that stay as they are; join them with a stream, or read them where they are from"
-            )
-        if branch.window is not None:
-            raise source.error(
-                branch.window.span,
-                f"a window must be of a stream that is joined; got {branch.window.function} around one that is not; leave it out: every "
-                "row comes out once, as it arrives",
-            )
-    binding.check_windows()
-    plans = tuple(_plan(branch) for branch in branches)
-    plan = plans[0] if len(plans) == 1 else Union(plans)
-    return Bound(plan, _apart([name for branch in branches for name in branch.names]))
-
-
-def _plan(branch: _Branch) -> Project:
-    below: Scan | Join | Filter = branch.source
-    if branch.predicate is not None:
-        below = Filter(branch.source, branch.predicate)
-    return Project(
-        below, tuple(name for name, _ in branch.columns), tuple(expr for _, expr in branch.columns)
-    )
-
-
-def _apart(names: Sequence[str]) -> tuple[str, ...]:
-    """Names made different: the parts of a UNION ALL may use the same ones."""
-    found: list[str] = []
-    for name in names:
-        number, other = 1, name
-        while other in found:
-            number += 1
-            other = f"{name}_{number}"
-        found.append(other)
-    return tuple(found)
-
-
-class _Binding:
+class Binding:
     """Binds one query."""
 
     def __init__(self, source: Source, setting: Setting) -> None:
         self.source, self.setting = source, setting
         self.used: set[str] = set()  # names in windows= that were asked for
         self.leaves = {stream: stream for stream in setting.windows}  # which stream each leaf is
+        self._made: dict[str, pa.Schema] = {}  # of leaves that are no streams
 
-    def branches(self, query: Query) -> list[_Branch]:
+    def branches(self, query: Query) -> list[Branch]:
+        """A query as a source for others: its rows must only come."""
+        if query.sorting:
+            raise self.source.error(
+                query.sorting.span,
+                f"a query inside of another must have no order; got {self.source.part(query.sorting.span)}; write it at the end of the "
+                "outer one",
+            )
         if isinstance(query, UnionAll):
-            return self._united([self.branches(part) for part in query.parts], query)
-        if not query.joined:
-            return self._over(query)
-        return [self._join(query)]
+            return self.united(query)
+        scope = self.scope(query)
+        if query.grouped or query.distinct:
+            self.refuse_tables(scope.branches)
+        if query.grouped:
+            grouped = grouped_select(query, scope, self.leaf("groups"), self.setting.times)
+            if grouped.window is None:
+                raise self.source.error(
+                    query.span,
+                    "a query inside of another must give rows that stay; got an aggregate whose rows change; write GROUP BY window(ts, "
+                    "...), or make it a query of its own",
+                )
+            found = windows_branch(grouped, self.setting.windows)
+        elif query.distinct:
+            self.refuse_windows(scope.branches)
+            found = distinct_branch(
+                distinct_select(query, self.items(query, scope), scope, self.leaf("rows"))
+            )
+        else:
+            return scope.chosen(self.items(query, scope))
+        if query.grouped and query.distinct:
+            raise self.source.error(
+                query.span,
+                "a query inside of another must have DISTINCT or GROUP BY; got both; leave DISTINCT out",
+            )
+        self.made(found)
+        return [found]
+
+    def items(self, query: Select, scope: Scope) -> list[tuple[str, Expr]]:
+        """The select list of a query without groups."""
+        return bound_items(scope.binder, query.items, list(scope.aliases))
+
+    def made(self, branch: Branch) -> None:
+        """A source has a leaf of its own."""
+        assert isinstance(branch.source, Windows | Distinct)
+        self._made[branch.source.leaf] = pa.schema(list(branch.source.fields))
+
+    def scope(self, query: Select) -> Scope:
+        """What a query's expressions stand over."""
+        return self._join(query) if query.joined else self._over(query)
 
     # ---- one input ----------------------------------------------------------------------------------------------
 
-    def _over(self, query: Select) -> list[_Branch]:
-        """A selection: every branch of what it selects from, with its own predicate and columns over those."""
+    def _over(self, query: Select) -> Scope:
+        """A selection: every branch of what it selects from, with its own predicate over those."""
         item = query.first
         below = self._below(item)
-        schema = self._schema(below[0].columns)
+        schema = self.schema(below[0].columns)
         binder = Binder(self.source, {item.alias: schema})
         where = [] if query.where is None else [binder.boolean(query.where)]
-        items = bound_items(binder, query.items, [item.alias])
-        found = []
+        found, columns = [], []
         for branch in below:
-            columns = {(item.alias, name): expr for name, expr in branch.columns}
-            parts = [*_parts(branch.predicate), *(substituted(part, columns) for part in where)]
-            chosen = tuple((name, substituted(expr, columns)) for name, expr in items)
+            mine = {(item.alias, name): expr for name, expr in branch.columns}
+            parts = [*_parts(branch.predicate), *(substituted(part, mine) for part in where)]
             names = (item.alias,) if isinstance(item, StreamName) else branch.names
-            found.append(replace(branch, names=names, predicate=conjunction(parts), columns=chosen))
-        return found
+            found.append(replace(branch, names=names, predicate=conjunction(parts), columns=()))
+            columns.append(mine)
+        return Scope(tuple(found), tuple(columns), binder, (item.alias,))
 
-    def _below(self, item: StreamName | Derived) -> list[_Branch]:
+    def _below(self, item: StreamName | Derived) -> list[Branch]:
         if isinstance(item, Derived):
             return self.branches(item.query)
         return [self._stream(item)]
 
-    def _stream(self, item: StreamName) -> _Branch:
+    def _stream(self, item: StreamName) -> Branch:
         schema = self.setting.schemas[item.name]
         columns = tuple(
             (name, Column(types.logical(schema.field(name).type), item.name, name)) for name in schema.names
         )
-        return _Branch(Scan(item.name), (item.alias,), None, columns, item.window)
+        return Branch(Scan(item.name), (item.alias,), None, columns, item.window)
 
-    def _schema(self, columns: Sequence[tuple[str, Expr]]) -> pa.Schema:
+    def schema(self, columns: Sequence[tuple[str, Expr]]) -> pa.Schema:
         """Of the columns that a branch gives: a plain column has its stored type."""
         return pa.schema([(name, self._type(expr)) for name, expr in columns])
 
     def _type(self, expr: Expr) -> pa.DataType:
         if not isinstance(expr, Column) or expr.name == PRESENT:
             return expr.type
+        if expr.stream in self._made:
+            return self._made[expr.stream].field(expr.name).type
         return self.setting.schemas[self.leaves[expr.stream]].field(expr.name).type
 
     # ---- several inputs -----------------------------------------------------------------------------------------
 
-    def _join(self, query: Select) -> _Branch:
+    def _join(self, query: Select) -> Scope:
         how = self._how(query)
         inputs = self._inputs(query.inputs)
-        schemas = {one.alias: self._schema(list(one.columns.items())) for one in inputs}
+        schemas = {one.alias: self.schema(list(one.columns.items())) for one in inputs}
         plain = {(one.alias, name): expr for one in inputs for name, expr in one.columns.items()}
         shown = [inputs[how.one_sided]] if how.one_sided is not None else inputs
         binder = Binder(self.source, {one.alias: schemas[one.alias] for one in shown})
         where = [] if query.where is None else [binder.boolean(query.where)]
-        items = bound_items(binder, query.items, [one.alias for one in shown])
         on: list[Expr] = []
         for k, joined in enumerate(query.joined, start=1):  # a condition may name the inputs so far
             scope = {one.alias: schemas[one.alias] for one in inputs[: k + 1]}
             if joined.on is not None:
                 on.append(substituted(Binder(self.source, scope).boolean(joined.on), plain))
         on += [part for one in inputs for part in _parts(one.predicate)]
-        columns, predicate = plain, None
+        columns: dict[tuple[str, str], Expr] = plain
+        predicate = None
         if how.name == "inner":
             on += [substituted(part, plain) for part in where]
         else:
@@ -208,8 +200,8 @@ class _Binding:
             how.name,
             conjunction([part for part in on if part != _TRUE]) or _TRUE,
         )
-        chosen = tuple((name, substituted(expr, columns)) for name, expr in items)
-        return _Branch(join, tuple(one.alias for one in inputs), predicate, chosen)
+        branch = Branch(join, tuple(one.alias for one in inputs), predicate, ())
+        return Scope((branch,), (columns,), binder, tuple(one.alias for one in shown))
 
     def _windows(self, inputs: Sequence[_Input]) -> tuple[Window, ...]:
         """Rows of the only stream beside tables need not be remembered: whoever they could meet is there."""
@@ -238,12 +230,18 @@ class _Binding:
         inputs: list[_Input] = []
         for item in items:
             below = self._below(item)
-            if len(below) > 1 or isinstance(below[0].source, Join):
-                got = "a UNION ALL" if len(below) > 1 else "a join"
+            if len(below) > 1 or not isinstance(below[0].source, Scan):
+                kinds = {Join: "a join", Windows: "an aggregate", Distinct: "DISTINCT"}
+                got = "a UNION ALL" if len(below) > 1 else kinds[type(below[0].source)]
                 raise self.source.error(
                     item.span,
                     f"what is joined must be a stream, or a selection from one; got {got}; write one query of it, and push its rows into a "
                     "stream of their own",
+                )
+            if isinstance(item, Derived) and item.window is not None:
+                raise self.source.error(
+                    item.window.span,
+                    f"a window of what is joined must be of a stream; got {item.window.function} of a query; write it around the stream",
                 )
             (branch,) = below
             stream = branch.source.leaves[0]
@@ -263,6 +261,15 @@ class _Binding:
                 )
             )
         return inputs
+
+    def leaf(self, name: str) -> str:
+        """A name for rows that are made here."""
+        number, leaf = 1, name
+        while leaf in self.leaves:
+            number += 1
+            leaf = f"{name}#{number}"
+        self.leaves[leaf] = leaf
+        return leaf
 
     def _leaf(self, stream: str, taken: Sequence[str]) -> str:
         """A stream's own name, or another where the join has it already."""
@@ -312,6 +319,72 @@ class _Binding:
         size = _in_words(said.size) if isinstance(said.size, timedelta) else said.size
         return replace(default, duration=size)
 
+    def sliding(self, query: Select, scope: Scope) -> tuple[Sliding | None, Expr | None]:
+        """The window in which a query sees the rows of its one input; None: it sees all. And their time, for a window of time over rows."""
+        item, said = query.first, [branch.window for branch in scope.branches if branch.window is not None]
+        if query.joined:
+            return None, None
+        if isinstance(item, Derived) and item.window is not None:
+            if said:
+                raise self.source.error(
+                    said[0].span,
+                    "a window must be of rows that only come; got one inside of another; leave one out",
+                )
+            return self._of_rows(item, item.window, scope)
+        named = isinstance(item, StreamName) and not self.setting.own.keys().isdisjoint(
+            (item.alias, item.name)
+        )
+        if not said and not named:
+            return None, None
+        if len(scope.branches) > 1:
+            raise self._one_window(said[0])
+        stream = scope.branches[0].source.leaves[0]
+        window = self._window(item, stream, said[0] if said else None)
+        return None if isinstance(window, Unbounded) else Sliding(window, stream), None
+
+    def _of_rows(self, item: Derived, said: WindowCall, scope: Scope) -> tuple[Sliding | None, Expr | None]:
+        """A window over the rows of a query."""
+        if said.function == "unbounded":
+            return None, None
+        if said.function == "last_rows":
+            assert isinstance(said.size, int)
+            return Sliding(Rows(said.size), None), None
+        time, streams = scope.time(self.setting.times), {branch.source.leaves[0] for branch in scope.branches}
+        if time is None or len(streams) > 1:
+            raise self.source.error(
+                said.span,
+                "last_range of a query must have one stream under it, with a Range as its own window, and that one's time column among its "
+                f"columns; got {item.alias!r} without; select the time column, or write last_rows",
+            )
+        return Sliding(self._window(item, streams.pop(), said), None), time
+
+    def refuse_tables(self, branches: Sequence[Branch]) -> None:
+        """Rows must come from somewhere."""
+        for branch in branches:
+            streams = [self.leaves[leaf] for leaf in branch.source.leaves]
+            if all(stream in self.setting.tables for stream in streams):
+                raise OptionError(
+                    f"a query must have a stream in each FROM, whose rows come; got {listed([repr(one) for one in streams])} alone: tables "
+                    "that stay as they are; join them with a stream, or read them where they are from"
+                )
+
+    def refuse_windows(self, branches: Sequence[Branch]) -> None:
+        """Where every row comes out once, windows mean nothing."""
+        for branch in branches:
+            if branch.window is not None:
+                raise self.source.error(
+                    branch.window.span,
+                    f"a window must be of a stream that is joined, or of an answer that changes; got {branch.window.function} around one "
+                    "that is not; leave it out: every row comes out once, as it arrives",
+                )
+
+    def _one_window(self, said: WindowCall) -> ConditionError:
+        return self.source.error(
+            said.span,
+            f"a window must be of all rows; got {said.function} of a part of a UNION ALL; write WITH d AS (SELECT ... UNION ALL ...) "
+            "SELECT ... FROM last_rows(d, 100)",
+        )
+
     def check_windows(self) -> None:
         for name in self.setting.own:
             if name not in self.used:
@@ -321,8 +394,9 @@ class _Binding:
 
     # ---- UNION ALL ----------------------------------------------------------------------------------------------
 
-    def _united(self, parts: list[list[_Branch]], query: UnionAll) -> list[_Branch]:
+    def united(self, query: UnionAll) -> list[Branch]:
         """The branches of all parts, with the first one's names and columns of common types."""
+        parts = [self.branches(part) for part in query.parts]
         first = parts[0][0].columns
         for part, written in zip(parts, query.parts, strict=True):
             if len(part[0].columns) != len(first):

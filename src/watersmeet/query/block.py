@@ -42,6 +42,16 @@ class Turn(Protocol):
     def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
         """A stream's rows, and the arrival number of the first; None: none have come."""
 
+    def places(self, stream: str) -> np.ndarray:
+        """The places of a stream's rows among all that arrive."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the streams end."""
+
+    def moves(self, stream: str) -> bool:
+        """Whether rows of a stream come, or its clock moves on."""
+
     @property
     def clocks(self) -> Mapping[str, pa.Array]:
         """Times to which streams have come without a row."""
@@ -51,6 +61,9 @@ class Turn(Protocol):
 
     def of(self, block: Block) -> Delta:
         """What a block gives, which is asked once."""
+
+    def rows(self, block: Block) -> pa.RecordBatch:
+        """The rows that a block gives, gathered once, in the order of the arrivals that have caused them."""
 
 
 class Block:
@@ -96,7 +109,8 @@ class ScanBlock(Block):
             batch, first = found
             matches = Matches([(np.arange(first, first + batch.num_rows),)], streams=1)
             chunks = Chunks([batch], [first])
-        return Delta((Part((self.stream,), (turn.schema(self.stream),), matches, [chunks]),))
+        part = Part((self.stream,), (turn.schema(self.stream),), matches, [chunks], streams=(self.stream,))
+        return Delta((part,))
 
 
 class JoinBlock(Block):
@@ -170,7 +184,8 @@ class JoinBlock(Block):
         self.look()
         schemas = tuple(turn.schema(stream) for stream in self.streams)
         late = {self.leaves[k]: batch for k, batch in outcome.late.items()}
-        return Delta((Part(self.leaves, schemas, outcome.matches, outcome.chunks),), late)
+        part = Part(self.leaves, schemas, outcome.matches, outcome.chunks, streams=self.streams)
+        return Delta((part,), late)
 
 
 class FilterBlock(Block):
@@ -206,8 +221,14 @@ class UnionBlock(Block):
     def give(self, turn: Turn) -> Delta:
         late: dict[str, pa.RecordBatch] = {}
         parts: list[Part] = []
+        marks: list[int | None] = []
         for delta in map(turn.of, self.inputs):
             parts += delta.parts
+            marks.append(delta.watermark)
             for stream, batch in delta.late.items():
-                late[stream] = batch if stream not in late else pa.concat_batches([late[stream], batch])
-        return Delta(tuple(parts), late)
+                if stream not in late:
+                    late[stream] = batch
+                elif late[stream] is not batch:  # the same, where a stream is there twice behind one clock
+                    late[stream] = pa.concat_batches([late[stream], batch])
+        known = [mark for mark in marks if mark is not None]
+        return Delta(tuple(parts), late, min(known) if len(known) == len(marks) else None)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from watersmeet.errors import ConditionError, OptionError
-from watersmeet.query.bind import Bound, Setting, bind_query
+from watersmeet.query.answer import Bound, bind_query, check_emit
+from watersmeet.query.bind import Setting
 from watersmeet.query.block import Block, JoinBlock
 from watersmeet.query.graph import WARM, Start, Starts, blocks_of, joins_of, remembering
 from watersmeet.query.instruction import Join
@@ -28,6 +29,7 @@ class Asked:
     windows: Mapping[str, Window]
     source: Source
     tree: Query
+    emit: str | None = None  # None: what the text suggests
 
     @property
     def streams(self) -> set[str]:
@@ -35,7 +37,9 @@ class Asked:
         return set(_streams(self.tree))
 
 
-def read_query(sql: str, windows: Mapping[str, Window] | None, streams: list[str]) -> Asked:
+def read_query(
+    sql: str, windows: Mapping[str, Window] | None, streams: list[str], emit: str | None = None
+) -> Asked:
     """A query's text, its syntax and the names of its streams checked."""
     if not isinstance(sql, str):
         raise OptionError(f"a query must be SQL text; got {sql!r}")
@@ -44,7 +48,8 @@ def read_query(sql: str, windows: Mapping[str, Window] | None, streams: list[str
         raise OptionError(
             f"windows= must be a dict from a name in FROM to a window, such as {{'t': Rows(100)}}; got {windows!r}"
         )
-    return Asked(sql, own, *parse_query(sql, streams))
+    check_emit(emit)
+    return Asked(sql, own, *parse_query(sql, streams), emit)
 
 
 def _streams(query: Query) -> Iterator[str]:
@@ -128,7 +133,8 @@ def bound_entry(
         for stream, names in columns.items()
     }
     try:
-        bound = bind_query(asked.source, asked.tree, Setting(schemas, windows, asked.windows, tables))
+        setting = Setting(schemas, windows, asked.windows, asked.emit, tables)
+        bound = bind_query(asked.source, asked.tree, setting)
     except ConditionError:
         open_columns = [
             f"{stream}.{name}" for stream in sorted(asked.streams) for name in _open(schemas[stream])
@@ -166,19 +172,21 @@ def _open(schema: pa.Schema) -> list[str]:
 
 
 def _compared_columns(asked: Asked, bound: Bound, schemas: Mapping[str, pa.Schema]) -> Iterator[str]:
-    """The columns without a type by which a join may compare rows: stored rows would have to be coded anew when they get one."""
+    """The columns without a type by which a join may compare rows, or that are remembered: what is stored would have to be coded anew when
+    they get one."""
     joins = list(joins_of(bound.plan))
-    if not joins:
+    remembers = any(not isinstance(part, Join) for part in remembering(bound.plan))
+    if not joins and not remembers:
         return
     times = {
         (stream, window.time)
         for join in joins
         for stream, window in zip(join.streams, join.windows, strict=True)
     }
-    names = _compared_names(asked.tree, outermost=True)
+    names = _compared_names(asked.tree, outermost=not remembers)
     for stream in sorted(asked.streams):
         for name in _open(schemas[stream]):
-            if name.lower() in names or (stream, name) in times:
+            if name.lower() in names or (remembers and "*" in names) or (stream, name) in times:
                 yield f"{stream}.{name}"
 
 
@@ -188,7 +196,8 @@ def _compared_names(query: Query, outermost: bool) -> set[str]:
         return set().union(*(_compared_names(part, outermost) for part in query.parts))
     nodes = [joined.on for joined in query.joined if joined.on is not None]
     nodes += [query.where] if query.where is not None else []
-    nodes += [] if outermost else query.items
+    nodes += [] if outermost else [*query.items, *query.group, *(item.by for item in query.sorting.items)]
+    nodes += [query.having] if query.having is not None else []
     inner = [
         _compared_names(item.query, outermost=False) for item in query.inputs if isinstance(item, Derived)
     ]

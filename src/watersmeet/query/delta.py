@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.api.result import Rows
 from watersmeet.join.matches import NOBODY, Matches
 from watersmeet.query.instruction import PRESENT
 from watersmeet.sql.evaluate import evaluate
@@ -32,6 +33,7 @@ class Part:
     matches: Matches
     chunks: Sequence[Chunks | None]
     select: BoundSelect | None = None  # what is computed of the rows; None: nothing yet
+    streams: tuple[str, ...] = ()  # of the leaves; empty: they are no streams
 
     def where(self, predicate: Expr) -> Part:
         """The rows for which the predicate is true."""
@@ -82,18 +84,51 @@ def _taken(stored: Chunks, numbers: np.ndarray, names: Sequence[str], schema: pa
 
 @dataclass(frozen=True)
 class Delta:
-    """The rows that a push adds, and those of its streams that were late."""
+    """The rows that a push adds, and those of its streams that were late. ``watermark``: no older row will come; None: nobody knows."""
 
     parts: tuple[Part, ...]
     late: Late = field(default_factory=dict)
+    watermark: int | None = None
 
     @property
     def count(self) -> int:
         return sum(part.matches.count for part in self.parts)
 
-    def batch(self) -> pa.RecordBatch:
-        """The rows, gathered."""
-        return pa.concat_batches([part.rows(part.chunks, part.matches.columns()) for part in self.parts])
+    def gathered(self) -> list[pa.RecordBatch]:
+        """The rows of each part."""
+        return [part.rows(part.chunks, part.matches.columns()) for part in self.parts]
+
+
+@dataclass(frozen=True)
+class Told(Delta):
+    """Rows that have been made: what is told of an answer."""
+
+    parts: tuple[Part, ...] = ()
+    rows: pa.RecordBatch = field(kw_only=True)
+
+    @property
+    def count(self) -> int:
+        return int(self.rows.num_rows)
+
+
+class Made:
+    """What a ``Result`` asks for rows that have been made."""
+
+    mode, streams = "answer", ()
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self._rows = rows
+
+    def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
+        """The first rows, as many as there are numbers."""
+        return self._rows.slice(0, arrivals[0].size)
+
+
+def result_of(delta: Delta, streams: Sequence[str]) -> tuple[Rows, Matches, list[Chunks | None]]:
+    """What a ``Result`` is made of. ``streams``: the leaves of all parts, by their names in the text."""
+    if isinstance(delta, Told):
+        return Made(delta.rows), Matches([(np.arange(delta.count),)], streams=1), []
+    return Answer(delta, streams), *side_by_side(delta)
 
 
 class Answer:

@@ -4,22 +4,26 @@ from collections import Counter
 from collections.abc import Mapping
 
 from watersmeet.api.show import counted
+from watersmeet.fabric.assignment import Assignment
+from watersmeet.fabric.show import placement_lines, summary
 from watersmeet.query.block import Block
 from watersmeet.query.catalog import Entry
 from watersmeet.query.feed import Feed
 from watersmeet.query.graph import blocks_of
 
 
-def explain_processor(feed: Feed, entries: Mapping[str, Entry]) -> str:
-    """The streams, then each query."""
+def explain_processor(feed: Feed, entries: Mapping[str, Entry], assigned: Assignment | None = None) -> str:
+    """The streams, the fabric, then each query."""
     lines = [
         f"table {name}: {counted(feed.stored(name), 'row')}"
         if name in feed.tables
         else f"stream {name}: {window}; {counted(feed.arrived(name), 'row')} arrived, {feed.stored(name):,} stored"
         for name, window in feed.windows.items()
     ]
+    if assigned is not None:
+        lines.append(summary(assigned))
     readers = block_readers(entries)
-    return "\n".join([*lines, *(explain_query(entry, readers) for entry in entries.values())])
+    return "\n".join([*lines, *(explain_query(entry, readers, assigned) for entry in entries.values())])
 
 
 def block_readers(entries: Mapping[str, Entry]) -> Counter[Block]:
@@ -28,8 +32,8 @@ def block_readers(entries: Mapping[str, Entry]) -> Counter[Block]:
     return Counter(block for root in roots for block in set(blocks_of(root)))
 
 
-def explain_query(entry: Entry, readers: Mapping[Block, int]) -> str:
-    """A query: what it is doing, and its blocks, each above those it reads from."""
+def explain_query(entry: Entry, readers: Mapping[Block, int], assigned: Assignment | None = None) -> str:
+    """A query: what it is doing, its blocks, each above those it reads from, and where it stands in the fabric."""
     state = "running"
     if entry.waits is not None:
         state = f"waiting for {entry.waits}"
@@ -38,7 +42,10 @@ def explain_query(entry: Entry, readers: Mapping[Block, int]) -> str:
     head = f"query {entry.name}: {state}"
     if entry.root is None:
         return head
-    return "\n".join([head, *_lines(entry.root, readers, 1)])
+    places = (
+        [] if assigned is None else [f"  fabric: {line}" for line in placement_lines(assigned, entry.name)]
+    )
+    return "\n".join([head, *_lines(entry.root, readers, 1), *places])
 
 
 def _lines(block: Block, readers: Mapping[Block, int], depth: int) -> list[str]:

@@ -260,11 +260,12 @@ class Feed:
         places = [self.names.index(name) for name in streams]
         return Stored(places, batches, [payload.first for payload in payloads]), self.history.steps()
 
-    def past(self, streams: Iterable[str]) -> tuple[Batches, dict[str, int]]:
-        """The rows of streams that are stored, and the number of the first of each."""
-        payloads = {name: self._stream(name).payload for name in streams}
+    def past(self, streams: Collection[str]) -> tuple[Batches, dict[str, int], np.ndarray]:
+        """The rows of streams that are stored, the number of the first of each, and the stream of each row in the order of arrival."""
+        payloads = {name: self._stream(name).payload for name in self.names if name in streams}
         rows = {name: payload.rows_between(payload.first, payload.end) for name, payload in payloads.items()}
-        return rows, {name: payload.first for name, payload in payloads.items()}
+        firsts = {name: payload.first for name, payload in payloads.items()}
+        return rows, firsts, self.history.steps().order({self.names.index(k): n for k, n in firsts.items()})
 
     def detach(self, block: JoinBlock) -> None:
         """A join reads no more. May be repeated."""

@@ -5,7 +5,7 @@ each instruction of a plan that remembers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,9 +14,30 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
-from watersmeet.query.delta import Delta
-from watersmeet.query.feed import Batches, Feed
-from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
+from watersmeet.query.feed import Feed
+from watersmeet.query.group_blocks import GroupsBlock
+from watersmeet.query.instruction import (
+    Clock,
+    Distinct,
+    Filter,
+    Groups,
+    Instruction,
+    Join,
+    Keep,
+    Open,
+    Project,
+    Punctual,
+    Release,
+    Scan,
+    Sliding,
+    Top,
+    Union,
+    Windows,
+)
+from watersmeet.query.punctual import ClockBlock, PunctualBlock
+from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
+from watersmeet.query.top import TopBlock
+from watersmeet.query.window_blocks import DistinctBlock, OpenBlock, WindowsBlock
 
 COLD, WARM = 0, 1
 
@@ -179,6 +200,31 @@ class Graph:
                 return ProjectBlock(plan, inputs[0], _by_leaf(plan, schemas))
             case Union():
                 return UnionBlock(plan, inputs)
+            case Clock():
+                return ClockBlock(plan, [schemas[stream] for stream in plan.streams])
+            case Punctual():
+                return PunctualBlock(plan, inputs[0])
+            case Groups():
+                return GroupsBlock(plan, inputs[0], _rows_schema(inputs[0]), *self._slides_over(plan.sliding))
+            case Open():
+                return OpenBlock(plan, inputs[0], _rows_schema(inputs[0]))
+            case Windows():
+                return WindowsBlock(plan, inputs[0], _rows_schema(inputs[0]))
+            case Distinct():
+                return DistinctBlock(plan, inputs[0], _rows_schema(inputs[0]))
+            case Keep():
+                return KeepBlock(plan, inputs[0], _rows_schema(inputs[0]), *self._slides_over(plan.sliding))
+            case Top():
+                return TopBlock(plan, inputs[0])
+            case Release():
+                return ReleaseBlock(plan, inputs[0], _rows_schema(inputs[0]))
+
+    def _slides_over(self, sliding: Sliding | None) -> tuple[pa.Schema | None, bool]:
+        """The schema of the stream that a sliding window is of, and whether it goes by that one's own time; None: it is of rows."""
+        if sliding is None or sliding.stream is None:
+            return None, False
+        own = self.feed.windows[sliding.stream].time
+        return self.feed.known.schemas[sliding.stream], own is not None and own == sliding.window.time
 
     def mark(self) -> Any:
         """How all blocks stand."""
@@ -195,38 +241,16 @@ def _by_leaf(plan: Instruction, schemas: Mapping[str, pa.Schema]) -> dict[str, p
     """The schema of each leaf of a plan without UNION."""
     if isinstance(plan, Join):
         return {leaf: schemas[stream] for leaf, stream in zip(plan.leaves, plan.streams, strict=True)}
-    if isinstance(plan, Scan):
+    if isinstance(plan, Scan | Punctual):
         return {plan.stream: schemas[plan.stream]}
+    if isinstance(plan, Windows | Distinct):
+        return {plan.leaf: pa.schema(list(plan.fields))}
     return _by_leaf(plan.inputs[0], schemas)
 
 
-@dataclass(frozen=True)
-class GraphTurn:
-    """One push, or the end, on its way through the blocks."""
-
-    schemas: Mapping[str, pa.Schema]
-    batches: Batches
-    firsts: Mapping[str, int]  # arrival number of each batch's first row
-    outcomes: Mapping[JoinEngine, Outcome]
-    clocks: Mapping[str, pa.Array] = field(
-        default_factory=dict
-    )  # times to which streams have come without a row
-    counts: bool = True  # whether blocks count what they give; of the past they do not
-    _given: dict[Block, Delta] = field(default_factory=dict)
-
-    def schema(self, stream: str) -> pa.Schema:
-        return self.schemas[stream]
-
-    def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
-        batch = self.batches.get(stream)
-        return None if batch is None else (batch, self.firsts[stream])
-
-    def joined(self, engine: JoinEngine) -> Outcome:
-        return self.outcomes[engine]
-
-    def of(self, block: Block) -> Delta:
-        if block not in self._given:
-            delta = block.give(self)
-            block.rows += delta.count * self.counts
-            self._given[block] = delta
-        return self._given[block]
+def _rows_schema(block: Block) -> pa.Schema:
+    """Of the rows that a block computes."""
+    if isinstance(block, UnionBlock):
+        return _rows_schema(block.inputs[0])
+    assert isinstance(block, ProjectBlock)
+    return block.select.schema

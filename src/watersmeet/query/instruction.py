@@ -9,15 +9,33 @@ its inputs are not in an instruction: ``FROM trades t`` and ``FROM trades x`` ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import pyarrow as pa
+
+from watersmeet.aggregate.event_time import Hop, Session
+from watersmeet.aggregate.spec import Grouping
 from watersmeet.sql.tree import Expr
-from watersmeet.streams.window import Window
+from watersmeet.streams.window import Range, Window
 
 PRESENT = (
     "\0present"  # a column that every leaf has: whether a row of it is there; in an outer join it may not be
 )
+
+
+class _Over:
+    """What instructions with one input have in common."""
+
+    input: Instruction
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        return self.input.leaves
+
+    @property
+    def inputs(self) -> tuple[Instruction, ...]:
+        return (self.input,)
 
 
 @dataclass(frozen=True)
@@ -60,45 +78,69 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Filter:
-    """The rows for which a predicate is true."""
+class Clock:
+    """The watermark of some streams, by their time columns, and who is late by it."""
 
-    remembers: ClassVar[bool] = False
-    input: Scan | Join
-    predicate: Expr
+    remembers: ClassVar[bool] = True
+    streams: tuple[str, ...]
+    windows: tuple[Window, ...]
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
+        return ()
 
     @property
     def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
+        return ()
+
+    def __str__(self) -> str:
+        return "clock of " + ", ".join(f"{s} {w}" for s, w in zip(self.streams, self.windows, strict=True))
+
+
+@dataclass(frozen=True)
+class Punctual:
+    """The rows of a stream that are not late by a clock."""
+
+    remembers: ClassVar[bool] = False
+    clock: Clock
+    stream: str
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        return (self.stream,)
+
+    @property
+    def inputs(self) -> tuple[Instruction, ...]:
+        return (self.clock,)
+
+    def __str__(self) -> str:
+        return f"scan {self.stream}, late rows aside"
+
+
+@dataclass(frozen=True)
+class Filter(_Over):
+    """The rows for which a predicate is true."""
+
+    remembers: ClassVar[bool] = False
+    input: Source
+    predicate: Expr
 
     def __str__(self) -> str:
         return f"filter {self.predicate}".replace("\0", "")
 
 
 @dataclass(frozen=True)
-class Project:
+class Project(_Over):
     """Named columns, computed from each row."""
 
     remembers: ClassVar[bool] = False
-    input: Scan | Join | Filter
+    input: Source | Filter
     names: tuple[str, ...]
     exprs: tuple[Expr, ...]
 
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
-
     def __str__(self) -> str:
         columns = (f"{expr} AS {name}" for name, expr in zip(self.names, self.exprs, strict=True))
-        return f"project {', '.join(columns)}".replace("\0", "")
+        return f"project {', '.join(columns) or 'nothing'}".replace("\0", "")
 
 
 @dataclass(frozen=True)
@@ -116,4 +158,194 @@ class Union:
         return f"union of {len(self.inputs)}"
 
 
-Instruction = Scan | Join | Filter | Project | Union
+Rows = Project | Union
+Fields = tuple[tuple[str, pa.DataType], ...]
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """A sliding window over rows: of a stream (``stream``; rows that a filter leaves out count), or of the rows themselves, by the names
+    of their columns.
+    """
+
+    window: Window
+    stream: str | None
+
+    def by(self, column: str) -> Sliding:
+        """The same, of rows whose time is in another column."""
+        assert isinstance(self.window, Range)
+        return replace(self, window=replace(self.window, time=column))
+
+    def __str__(self) -> str:
+        return f" in {self.window} of {self.stream or 'its rows'}"
+
+
+@dataclass(frozen=True)
+class Groups(_Over):
+    """Aggregates of groups, over all rows so far, or those in a sliding window. What it gives is an answer, which changes."""
+
+    remembers: ClassVar[bool] = True
+    input: Rows
+    grouping: Grouping
+    sliding: Sliding | None
+    fields: Fields  # of the answer
+
+    def __str__(self) -> str:
+        return f"aggregate {_grouped(self.grouping)}{self.sliding or ''}"
+
+
+@dataclass(frozen=True)
+class Windows(_Over):
+    """Aggregates of groups in windows of event time: each is given once it is final, as a row of the leaf."""
+
+    remembers: ClassVar[bool] = True
+    input: Rows
+    grouping: Grouping
+    by: Hop | Session
+    leaf: str
+    fields: Fields
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        return (self.leaf,)
+
+    def __str__(self) -> str:
+        by = self.by
+        kind = (
+            f"windows of {by.size} every {by.slide}" if isinstance(by, Hop) else f"sessions of gap {by.gap}"
+        )
+        return f"aggregate {_grouped(self.grouping)} in {kind} by {by.time}"
+
+
+@dataclass(frozen=True)
+class Open(_Over):
+    """Aggregates of groups in windows of event time, as an answer: also before they are final."""
+
+    remembers: ClassVar[bool] = True
+    input: Rows
+    grouping: Grouping
+    by: Hop
+    fields: Fields
+
+    def __str__(self) -> str:
+        return f"aggregate {_grouped(self.grouping)} in open windows of {self.by.size} every {self.by.slide} by {self.by.time}"
+
+
+@dataclass(frozen=True)
+class Distinct(_Over):
+    """Each row once, when it first comes, as a row of the leaf."""
+
+    remembers: ClassVar[bool] = True
+    input: Rows
+    leaf: str
+    fields: Fields
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        return (self.leaf,)
+
+    def __str__(self) -> str:
+        return "distinct"
+
+
+@dataclass(frozen=True)
+class Order:
+    """A column to sort by."""
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+    def __str__(self) -> str:
+        return f"{self.column}{' DESC' * self.descending} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+
+
+@dataclass(frozen=True)
+class Keep(_Over):
+    """Rows themselves: all so far, or those in a sliding window; of all so far only the first ``limit`` in an order, if that is given."""
+
+    remembers: ClassVar[bool] = True
+    input: Rows
+    sliding: Sliding | None
+    order: tuple[Order, ...]
+    limit: int | None
+    fields: Fields
+
+    def __str__(self) -> str:
+        first = (
+            ""
+            if self.limit is None
+            else f" the first {self.limit} by {', '.join(map(str, self.order)) or 'arrival'}"
+        )
+        return f"keep{first or ' rows'}{self.sliding or ''}".replace("\0", "")
+
+
+@dataclass(frozen=True)
+class Top(_Over):
+    """What is told of an answer: which of its rows (``having``), what of them, each once (``distinct``), in which order, how many, and
+    whether whole or as differences (``emit``).
+
+    Columns are of the leaf ``ANSWER``; ``order`` is by the columns of the result, and those of ``extra``, which are only sorted by.
+    """
+
+    remembers: ClassVar[bool] = True
+    input: Groups | Open | Keep
+    having: Expr | None
+    names: tuple[str, ...]
+    exprs: tuple[Expr, ...]
+    extra: tuple[Expr, ...]
+    distinct: bool
+    order: tuple[Order, ...]
+    limit: int | None
+    emit: str
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{expr} AS {name}" for name, expr in zip(self.names, self.exprs, strict=True))
+        parts = [
+            f"{self.emit} {'distinct ' * self.distinct}{columns}",
+            *([] if self.having is None else [f"having {self.having}"]),
+            *([f"order by {', '.join(map(str, self.order))}"] if self.order else []),
+            *([] if self.limit is None else [f"limit {self.limit}"]),
+        ]
+        return " ".join(parts).replace("\0", "")
+
+
+@dataclass(frozen=True)
+class Release(_Over):
+    """Rows that come out in an order, and perhaps only the first ``limit`` of them; each once, when it is its turn.
+
+    ``turn``: "now", those of a push among themselves; "passed", when the watermark has passed the column that ``order`` begins with; "end",
+    at the end of the streams.
+    """
+
+    remembers: ClassVar[bool] = True
+    input: Rows
+    order: tuple[Order, ...]
+    turn: str
+    limit: int | None
+    extra: int  # so many of the last columns are only sorted by
+
+    def __str__(self) -> str:
+        when = {"now": "", "passed": " as the watermark passes", "end": " at the end"}[self.turn]
+        order = f" in the order of {', '.join(map(str, self.order))}{when}" if self.order else ""
+        return f"append{order}{'' if self.limit is None else f' limit {self.limit}'}".replace("\0", "")
+
+
+def _grouped(grouping: Grouping) -> str:
+    asked = []
+    for one in grouping.aggregates:
+        by = "" if one.by is None else f" by {one.by}"
+        asked.append(f"{one.function}({one.column or '*'}{by}) AS {one.name}")
+    keys = f"by {', '.join(grouping.keys)}" if grouping.keys else "of all rows"
+    return f"{', '.join(asked)} {keys}".lstrip()
+
+
+ANSWER = "answer"
+Source = Scan | Join | Punctual | Windows | Distinct
+Instruction = Source | Clock | Filter | Project | Union | Groups | Open | Keep | Top | Release
+
+
+def streams_of(plan: Instruction) -> frozenset[str]:
+    """The streams that a plan reads."""
+    own = plan.streams if isinstance(plan, Join | Clock) else (plan.stream,) if isinstance(plan, Scan) else ()
+    return frozenset(own).union(*map(streams_of, plan.inputs))

@@ -1,7 +1,7 @@
 """The text of a query to its untyped tree. Expressions are read by ``sql/parse.py``; beside that only this module knows sqlglot.
 
 Nothing that was written is passed over: a clause, or a part of one, that is not read is refused by its name, with the place underlined.
-What is not supported *yet* stands in one place: ``_CLAUSES``, ``_EXPRESSIONS`` and ``_FUNCTIONS``.
+What is not supported *yet* stands in one place: ``_CLAUSES`` and ``_EXPRESSIONS``. What groups and sorts is read by ``aggregates.py``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import sqlglot
@@ -18,12 +19,15 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from watersmeet.errors import ConditionError
+from watersmeet.query.aggregates import AggregateReader, is_aggregate, window_name
 from watersmeet.query.statement import (
     Command,
     Derived,
     Joined,
+    Ordered,
     Query,
     Select,
+    Sorting,
     StreamName,
     UnionAll,
     WindowCall,
@@ -39,12 +43,9 @@ WINDOWS = {"last_rows": "last_rows(s, 100)", "last_range": "last_range(s, INTERV
 _LATER = "do it with the rows that the query gives"
 # What a SELECT or UNION may have beside what is read: the words it is written with, and what to write instead.
 _CLAUSES: dict[str, tuple[str, str]] = {
-    "distinct": ("DISTINCT", f"leave it out, and {_LATER}"),
-    "group": ("GROUP BY", f"select the columns, and {_LATER}"),
-    "having": ("HAVING", f"select the columns, and {_LATER}"),
-    "order": ("ORDER BY", f"leave it out, and {_LATER}"),
-    "sort": ("SORT BY", f"leave it out, and {_LATER}"),
-    "limit": ("LIMIT", f"leave it out, and {_LATER}"),
+    "sort": ("SORT BY", "write ORDER BY"),
+    "order": ("ORDER BY", "write it at the end of the query"),
+    "limit": ("LIMIT", "write it at the end of the query"),
     "offset": ("OFFSET", f"leave it out, and {_LATER}"),
     "qualify": ("QUALIFY", f"leave it out, and {_LATER}"),
     "windows": ("WINDOW", f"leave it out, and {_LATER}"),
@@ -55,16 +56,24 @@ _CLAUSES: dict[str, tuple[str, str]] = {
 }
 _EXPRESSIONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Window: ("a window function", f"select the columns, and {_LATER}"),
-    exp.AggFunc: ("an aggregate", f"select the columns, and {_LATER}"),
     exp.Exists: ("EXISTS", "write LEFT SEMI JOIN, or LEFT ANTI JOIN for NOT EXISTS"),
     exp.Query: ("a subquery in an expression", "join it in FROM; for IN write LEFT SEMI JOIN"),
 }
-_FUNCTIONS: dict[str, tuple[str, str]] = {
-    name: (f"{name}()", f"select the time column, and {_LATER}") for name in ("window", "session_window")
-}
+_INSIDE = "write it in SELECT, HAVING or ORDER BY, and not inside of another"
 
-_SELECT_READ = {"expressions", "from_", "joins", "where", "with_"}
-_UNION_READ = {"this", "expression", "with_", "distinct"}  # distinct: False for UNION ALL
+_SELECT_READ = {
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "with_",
+    "distinct",
+    "group",
+    "having",
+    "order",
+    "limit",
+}
+_UNION_READ = {"this", "expression", "with_", "distinct", "order", "limit"}  # distinct: False for UNION ALL
 _JOINS = {
     ("", ""): "inner",
     ("", "INNER"): "inner",
@@ -138,9 +147,11 @@ def _command(source: Source, words: list[Word]) -> Command:
         warm = upper[3:5] == ["START", "WARM"]
         backfill = warm and upper[5:6] == ["BACKFILL"]
         at = 3 + 2 * warm + backfill
+        emit = words[at + 1].text.lower() if upper[at : at + 1] == ["EMIT"] and len(words) > at + 1 else None
+        at += 2 * (emit is not None)
         if verb != "DROP" and upper[at : at + 1] == ["AS"] and len(words) > at + 1:
             text = source.text[words[at + 1].start : words[-1].end]
-            return Command(verb.lower(), name, text, warm, backfill)
+            return Command(verb.lower(), name, text, emit, warm, backfill)
     span = (words[0].start, words[min(len(words), 4) - 1].end)
     raise source.error(span, f"a statement must be {_STATEMENTS}; got {source.part(span)}; write it so")
 
@@ -178,6 +189,7 @@ class _Reader:
         self.source, self.streams = source, streams
         self.translator = Translator(source)
         self.words = self.translator.words.after(0)
+        self.aggregates = AggregateReader(self.translator, self._expression)
 
     def query(self, node: exp.Expr, withs: Withs) -> Query:
         """A SELECT, several with UNION ALL between them, or either in brackets."""
@@ -192,7 +204,8 @@ class _Reader:
                 )
             withs = self._with(node, withs)
             left, right = (self.query(part, withs) for part in (node.this, node.expression))
-            return UnionAll((*(left.parts if isinstance(left, UnionAll) else (left,)), right))
+            first = left.parts if isinstance(left, UnionAll) and not left.sorting else (left,)
+            return UnionAll((*first, right), self._sorting(node, aggregates=False))
         if not isinstance(node, exp.Select):
             name = node.key.upper()
             raise self._refusal(
@@ -222,14 +235,66 @@ class _Reader:
                     f"a name in FROM must stand for one input; got {item.alias!r} twice; write {item.alias} AS another_name",
                 )
             aliases.add(item.alias.lower())
-        where = node.args.get("where")
+        where, having = node.args.get("where"), node.args.get("having")
         return Select(
-            tuple(self._expression(item, item=True) for item in node.expressions),
+            tuple(self._expression(item, item=True, aggregates=True) for item in node.expressions),
             first,
             joined,
             None if where is None else self._expression(where.this),
             span,
+            self._distinct(node),
+            self._group(node.args.get("group")),
+            None if having is None else self._expression(having.this, aggregates=True),
+            self._sorting(node, aggregates=True),
         )
+
+    # ---- groups and order ---------------------------------------------------------------------------------------
+
+    def _distinct(self, node: exp.Select) -> bool:
+        distinct = node.args.get("distinct")
+        if distinct is not None:
+            self._check_parts(distinct, set(), "DISTINCT")
+        return distinct is not None
+
+    def _group(self, group: exp.Group | None) -> tuple[Syntax, ...]:
+        if group is None:
+            return ()
+        if group.args.get("all"):
+            raise self._refusal("GROUP BY ALL", "name the columns", self._word("GROUP BY", sys.maxsize))
+        self._check_parts(group, {"expressions"}, "GROUP BY")
+        found = []
+        for node in group.expressions:
+            if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+                raise self._refusal(node.key.upper(), "make a query for each", span_of(node))
+            name = window_name(node)
+            found.append(self._expression(node) if name is None else self.aggregates.window(node, name))
+        return tuple(found)
+
+    def _sorting(self, node: exp.Expr, aggregates: bool) -> Sorting:
+        order, limit = node.args.get("order"), node.args.get("limit")
+        if order is None and limit is None:
+            return Sorting()
+        there = {"ORDER BY": order, "LIMIT": limit}
+        spans = [self._clause(node, words, part) for words, part in there.items() if part is not None]
+        span = spans[0][0], spans[-1][1]
+        items: tuple[Ordered, ...] = ()
+        if order is not None:
+            self._check_parts(order, {"expressions"}, "ORDER BY")
+            read = partial(self._expression, aggregates=aggregates)
+            items = tuple(self.aggregates.ordered(item, read) for item in order.expressions)
+        return Sorting(items, None if limit is None else self._limit(limit), span)
+
+    def _limit(self, limit: exp.Expr) -> int | None:
+        self._check_parts(limit, {"expression"}, "LIMIT")
+        number = limit.args.get("expression")
+        if isinstance(number, exp.Var) and number.name.upper() == "ALL":
+            return None
+        if not isinstance(number, exp.Literal) or number.is_string or not number.this.isdigit():
+            span = self._clause(limit, "LIMIT", limit)
+            raise self.source.error(
+                span, f"LIMIT must be a number of rows; got {self.source.part(span)}; write LIMIT 10"
+            )
+        return int(number.this)
 
     def _with(self, node: exp.Expr, withs: Withs) -> Withs:
         """The queries that WITH names from here on."""
@@ -260,16 +325,18 @@ class _Reader:
         self._check_alias(node)
         if isinstance(node.this, exp.Func):
             self._check_parts(node, {"this", "alias"}, "a window in FROM")
-            return self._windowed(node)
+            return self._windowed(node, withs)
         self._check_parts(node, {"this", "alias"}, "a stream in FROM")
         name, span = node.name, span_of(node)
         if self.source.text[span[0] : span[0] + 1] in ("'", '"'):
             raise self._refusal("a text in FROM", f"write {name}, or `{name}`", span)
         found = resolve(name, list(withs))
         if found is not None:
-            named = withs[found]
-            return Derived(self.query(named.query, named.withs), node.alias or name, span)
+            return self._named(withs[found], node.alias or name, span)
         return StreamName(self._stream(name, span), node.alias or name, None, span)
+
+    def _named(self, named: _Named, alias: str, span: Span, window: WindowCall | None = None) -> Derived:
+        return Derived(self.query(named.query, named.withs), alias, span, window)
 
     def _check_alias(self, node: exp.Expr) -> None:
         alias = node.args.get("alias")
@@ -282,7 +349,7 @@ class _Reader:
             raise self.source.error(span, unknown("stream", name, self.streams))
         return found
 
-    def _windowed(self, node: exp.Table) -> StreamName:
+    def _windowed(self, node: exp.Table, withs: Withs) -> StreamName | Derived:
         call, span = node.this, span_of(node.this)
         function = (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
         if function not in WINDOWS:
@@ -297,14 +364,17 @@ class _Reader:
                 span,
                 f"{function} must be written {WINDOWS[function]}, with a stream; got {self.source.part(span)}; write it so",
             )
+        size = self._size(function, rest[0], span) if rest else None
+        call, derived = WindowCall(function, size, span), resolve(stream.name, list(withs))
+        if derived is not None:
+            return self._named(withs[derived], node.alias or stream.name, span, call)
         if resolve(stream.name, self.streams) is None:
             raise self.source.error(
                 span_of(stream),
                 f"{function} must be of a stream: {unknown('stream', stream.name, self.streams)}",
             )
-        size = self._size(function, rest[0], span) if rest else None
         name = self._stream(stream.name, span_of(stream))
-        return StreamName(name, node.alias or stream.name, WindowCall(function, size, span), span)
+        return StreamName(name, node.alias or stream.name, call, span)
 
     def _size(self, function: str, node: exp.Expr, span: Span) -> int | float | timedelta:
         """How many rows, or how much time."""
@@ -339,13 +409,19 @@ class _Reader:
 
     # ---- expressions --------------------------------------------------------------------------------------------
 
-    def _expression(self, node: exp.Expr, item: bool = False) -> Syntax:
+    def _expression(self, node: exp.Expr, item: bool = False, aggregates: bool = False) -> Syntax:
         for part in node.walk():
             for kind, (what, instead) in _EXPRESSIONS.items():
                 if isinstance(part, kind):
                     raise self._refusal(what, instead, span_of(part))
-            if isinstance(part, exp.Anonymous) and part.name.lower() in _FUNCTIONS:
-                raise self._refusal(*_FUNCTIONS[part.name.lower()], span_of(part))
+            if is_aggregate(part) and not aggregates:
+                raise self._refusal("an aggregate here", _INSIDE, span_of(part))
+            if isinstance(part, exp.AggFunc) and type(part) not in self.translator.special:
+                raise self.aggregates.unknown(part)
+            name = window_name(part)
+            if name is not None:
+                instead = f"write it in GROUP BY, and {name}.start and {name}.end elsewhere"
+                raise self._refusal(f"{name}() here", instead, span_of(part))
         return self.translator.item(node) if item else self.translator.expression(node)
 
     # ---- refusals -----------------------------------------------------------------------------------------------

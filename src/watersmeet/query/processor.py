@@ -11,10 +11,12 @@ import pyarrow as pa
 from watersmeet.api.result import Result
 from watersmeet.api.state import read_state, write_state
 from watersmeet.errors import DataError, OptionError, StateError, listed
+from watersmeet.fabric.fabric import Fabric, FabricAssignment
 from watersmeet.query.catalog import Entry
 from watersmeet.query.explain import block_readers, explain_processor, explain_query
 from watersmeet.query.feed import Feed
 from watersmeet.query.parse import parse_commands
+from watersmeet.query.placed import Placing
 from watersmeet.query.running import Results, Running, dropped
 from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
@@ -82,13 +84,15 @@ class Query:
         windows: Mapping[str, Window] | None = None,
         start: str = "now",
         backfill: bool = False,
+        emit: str | None = None,
     ) -> None:
-        """Another text, from the next push on. Joins that stay as they are keep their rows; others begin anew, as does a stopped query.
+        """Another text, from the next push on. Joins and aggregates that stay as they are keep what they have; others begin anew, as does a
+        stopped query.
 
-        ``windows``: as for ``create``. Default None: those that the query has. ``start``, ``backfill``: as for ``create``, for what begins
-        anew; with ``backfill=True`` that is everything.
+        ``windows``, ``emit``: as for ``create``. Default None: those that the query was given. ``start``, ``backfill``: as for ``create``,
+        for what begins anew; with ``backfill=True`` that is everything.
         """
-        command = Command("alter", self.name, sql, *_start(start, backfill))
+        command = Command("alter", self.name, sql, emit, *_start(start, backfill))
         self.backfill = self._processor._change_one(self._number, command, windows)
 
     def drop(self) -> None:
@@ -131,6 +135,7 @@ class Processor:
     - ``windows``: ``{"trades": ...}``, in place of the keywords, for stream names that clash with an option.
     - ``schemas``: ``{"trades": schema, ...}``, Arrow schemas or dicts of Arrow types. Default: a stream's first batch has it.
     - ``cores``: on how many threads a push works, at least 1 (default). The result is the same.
+    - ``fabric``: a ``Fabric`` of blocks that the queries are assigned to; a query that does not fit it is refused. The result is the same.
     - ``keep``: "windows" (default), a stream keeps its own window even if no query reads it, for queries that start warm; "queries", only
       what queries may still see.
     - ``tables``: ``{"symbols": data, ...}``, anything that ``push`` takes: rows that queries may name in FROM and join with streams. They
@@ -146,6 +151,7 @@ class Processor:
         windows: Mapping[str, Window] | None = None,
         schemas: Mapping[str, Any] | None = None,
         cores: int = 1,
+        fabric: Fabric | None = None,
         keep: str = "windows",
         tables: Mapping[str, Any] | None = None,
         **streams: Window,
@@ -159,7 +165,7 @@ class Processor:
         held = {**named, **dict.fromkeys(filled, Unbounded())}
         feed = Feed(held, {} if schemas is None else schemas, cores, keep == "windows", filled)
         feed.fill(filled)
-        self._run(Running(feed))
+        self._run(Running(feed, Placing(fabric, {name: table.num_rows for name, table in filled.items()})))
 
     def _run(self, running: Running) -> None:
         feed = running.feed
@@ -177,16 +183,20 @@ class Processor:
         windows: Mapping[str, Window] | None = None,
         start: str = "now",
         backfill: bool = False,
+        emit: str | None = None,
     ) -> Query:
         """A new query, from the next push on.
 
         - ``windows``: ``{"t": Rows(10)}``, by name in FROM, in place of the streams' own.
         - ``start``: "now", it sees rows from then on; "warm", it goes on as if it had been there when the rows came that are still stored.
         - ``backfill``: with ``start="warm"``, also what it would have given for those rows, as ``query.backfill``. Default False.
+        - ``emit``: what a push gives: "append", rows that are final, each once; "update", the groups that differ; "complete", the whole
+          answer; "changelog", rows that go and come. Default: "append" where rows are final, "complete" with ORDER BY, LIMIT or without
+          GROUP BY, else "update".
 
         ``query.complete_from`` says from which arrival number of each stream on its results are complete.
         """
-        command = Command("create", name, sql, *_start(start, backfill))
+        command = Command("create", name, sql, emit, *_start(start, backfill))
         return self._in_turn(
             "create()",
             self._running.execute,
@@ -202,6 +212,7 @@ class Processor:
 
     def execute(self, statements: str) -> dict[str, Query]:
         """``CREATE QUERY name AS SELECT ...; ALTER QUERY name AS SELECT ...; DROP QUERY name``: all of them, or none if one is refused.
+        ``CREATE QUERY name EMIT complete AS SELECT ...`` is ``emit="complete"``, also with ALTER.
 
         ``CREATE QUERY name START WARM AS ...``, ``... START WARM BACKFILL AS ...``: as ``start="warm"`` and ``backfill=True``.
 
@@ -394,11 +405,22 @@ class Processor:
         with self._lock:
             if not self._inside:
                 self._running.mend()
-            return explain_processor(self._running.feed, self._running.entries)
+            return explain_processor(self._running.feed, self._running.entries, self._running.assigned)
+
+    def fabric_assignment(self) -> FabricAssignment:
+        """Where the queries stand in the fabric, and the instructions that program it."""
+        with self._lock:
+            if not self._inside:
+                self._running.mend()
+            if self._running.assigned is None:
+                raise OptionError(
+                    "fabric_assignment() is of a processor with a fabric; got one without; make it with Processor(fabric=...)"
+                )
+            return FabricAssignment(self._running.assigned)
 
     def _explain_one(self, entry: Entry) -> str:
         with self._lock:
-            return explain_query(entry, block_readers(self._running.entries))
+            return explain_query(entry, block_readers(self._running.entries), self._running.assigned)
 
     def _find(self, name: str, number: int) -> Entry | None:
         entry = self._running.entries.get(name)

@@ -13,25 +13,27 @@ import pyarrow as pa
 
 from watersmeet.api.result import Result
 from watersmeet.errors import OptionError, StateError, WatersmeetError, listed
+from watersmeet.fabric.assignment import Assignment
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
-from watersmeet.query.bind import Bound
+from watersmeet.query.answer import Bound
 from watersmeet.query.block import JoinBlock
 from watersmeet.query.catalog import Entry, bound_entry, read_query
-from watersmeet.query.delta import Answer, Late, side_by_side
+from watersmeet.query.delta import Late, result_of
 from watersmeet.query.feed import Batches, Feed, Known
 from watersmeet.query.graph import (
     COLD,
     WARM,
     Change,
     Graph,
-    GraphTurn,
     QueryFailedError,
     Start,
     Starts,
     blocks_of,
 )
+from watersmeet.query.placed import Placing
 from watersmeet.query.statement import Command
+from watersmeet.query.turn import GraphTurn
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window
 
@@ -46,6 +48,7 @@ class Undo:
     entries: Entries
     fed: Any
     blocks: Any
+    assigned: Assignment | None
     changes: list[Change] = field(default_factory=list)
 
 
@@ -66,8 +69,9 @@ class Results(dict[str, Result]):
 class Running:
     """Queries by name, the blocks that answer them, and the streams that these read."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, placing: Placing) -> None:
         self.feed, self.graph = feed, Graph(feed)
+        self.placing, self.assigned = placing, placing.start()
         self.entries: Entries = {}
         self._created = self._pushes = 0
         self._serial = WARM  # tells starts apart that nobody shares
@@ -95,10 +99,11 @@ class Running:
             number = created if old is None else old.number
             created += old is None
             own = old.asked.windows if windows is None and old is not None else windows
+            emit = old.asked.emit if command.emit is None and old is not None else command.emit
             entry = Entry(
                 number,
                 name,
-                read_query(command.sql, own, self.feed.names),
+                read_query(command.sql, own, self.feed.names, emit),
                 generation=0 if old is None else old.generation + 1,
                 warm=command.warm,
                 backfill=command.backfill,
@@ -150,6 +155,7 @@ class Running:
 
     def _change(self, entries: Entries, undo: Undo) -> Past:
         """Other queries, at once. Returns what those that have asked for it make of the past."""
+        self.assigned = self.placing.assigned(self.assigned, entries)
         kept = [entry.root for entry in entries.values() if entry.root is not None]
         fresh = [
             (entry, entry.bound)
@@ -169,8 +175,10 @@ class Running:
 
     def _past(self, entry: Entry, outcomes: Mapping[JoinEngine, Outcome]) -> Result:
         """Give a query's new blocks the rows that are stored, as if one push had brought them."""
-        rows, firsts = self.feed.past(entry.asked.streams)
-        turn = GraphTurn(self.feed.known.schemas, rows, firsts, outcomes, counts=False)
+        rows, firsts, order = self.feed.past(entry.asked.streams)
+        turn = GraphTurn(
+            self.feed.known.schemas, rows, firsts, outcomes, self.feed.names, order, counts=False
+        )
         try:
             return self._result(entry, turn)
         except MemoryError:
@@ -201,7 +209,8 @@ class Running:
         firsts = {name: feed.arrived(name) for name in arrows}
         outcomes = self._joined(lambda: feed.push(arrows, sequence, turns), stopped)
         feed.remember(arrows, times, sequence, turns)
-        results = self._results(GraphTurn(feed.known.schemas, arrows, firsts, outcomes), stopped)
+        turn = GraphTurn(feed.known.schemas, arrows, firsts, outcomes, feed.names, sequence)
+        results = self._results(turn, stopped)
         return self._counted(results, stopped, self._pushes + 1)
 
     def _learn(self, arrows: Batches, stopped: dict[str, str], undo: Undo) -> None:
@@ -212,6 +221,7 @@ class Running:
             entries = {
                 name: self._rebound(entry, fresh.keys(), stopped) for name, entry in self.entries.items()
             }
+            entries = self.placing.fitting(self.assigned, entries, stopped)
             while True:
                 try:
                     self._change(entries, undo)
@@ -291,14 +301,16 @@ class Running:
         assert entry.root is not None
         assert entry.bound is not None
         delta = turn.of(entry.root)
-        matches, chunks = side_by_side(delta)
         late = self._late(delta.late, entry.bound)
-        return Result(Answer(delta, entry.bound.names), matches, chunks, late)
+        return Result(*result_of(delta, entry.bound.names), late)
 
     def _late(self, late: Late, bound: Bound) -> Late:
         """Late rows by stream; of a stream that is read again, by its name in the text."""
         names = dict(zip(bound.plan.leaves, bound.names, strict=True))
-        return {leaf if leaf in self.feed.windows else names[leaf]: batch for leaf, batch in late.items()}
+        return {
+            leaf if leaf in self.feed.windows else names.get(leaf, leaf): batch
+            for leaf, batch in late.items()
+        }
 
     def _counted(self, results: dict[str, Result], stopped: dict[str, str], pushes: int) -> Results:
         """A push counts from the moment on that what remains to be done is noted: that is done before the next call."""
@@ -334,7 +346,8 @@ class Running:
         self._undoable()
         stopped: dict[str, str] = {}
         outcomes = {engine: engine.finish() for engine in shared.readers}
-        results = self._results(GraphTurn(self.feed.known.schemas, {}, {}, outcomes), stopped)
+        turn = GraphTurn(self.feed.known.schemas, {}, {}, outcomes, ending=True)
+        results = self._results(turn, stopped)
         return self._counted(results, stopped, self._pushes)
 
     # ---- the saved state ----------------------------------------------------------------------------------------
@@ -365,7 +378,7 @@ class Running:
 
     def _undoable(self) -> Undo:
         """From here on everything that changes is taken back, unless the call counts in the end."""
-        undo = Undo(self.entries, self.feed.mark(), self.graph.mark())
+        undo = Undo(self.entries, self.feed.mark(), self.graph.mark(), self.assigned)
         self._pending = undo
         return undo
 
@@ -393,6 +406,7 @@ class Running:
         # A join that was stopped on the way stays so.
         self.graph.keep([entry.root for entry in undo.entries.values() if entry.root is not None])
         self.entries = undo.entries
+        self.assigned = undo.assigned
 
 
 def dropped(name: str) -> StateError:

@@ -16,6 +16,7 @@ from watersmeet.query.block import Block
 from watersmeet.query.catalog import Entry, bound_entry, read_query
 from watersmeet.query.feed import Feed
 from watersmeet.query.graph import Start, remembering
+from watersmeet.query.placed import Placing
 from watersmeet.query.running import Running
 from watersmeet.streams.history import Steps
 from watersmeet.streams.window import window_from_json
@@ -43,6 +44,7 @@ def running_state(running: Running) -> tuple[dict[str, Any], dict[str, pa.Table]
         "arrived": {name: feed.arrived(name) for name in feed.names},
         "counters": running.counters,
         "queries": [_entry_to_json(entry) for entry in running.entries.values()],
+        "fabric": None if running.assigned is None else running.placing.to_json(running.assigned),
         "blocks": {_name(block): block.rows for block in running.graph.blocks.values()},
     }
     return header, tables
@@ -66,9 +68,14 @@ def restored(header: Mapping[str, Any], tables: Tables) -> Running:
             {k: table.column("time").combine_chunks() for k, table in latest.items()},
         )
     )
-    running = Running(feed)
+    placing = Placing.from_json(
+        header["fabric"], {name: tables[f"rows {name}"].num_rows for name in header["tables"]}
+    )
+    running = Running(feed, placing)
     running.counters = header["counters"]
-    running.begin_again([_entry_from_json(data, running) for data in header["queries"]])
+    entries = [_entry_from_json(data, running) for data in header["queries"]]
+    running.assigned = placing.as_saved(header["fabric"], entries)
+    running.begin_again(entries)
     for block in running.graph.blocks.values():
         name = _name(block)
         mine = {
@@ -92,6 +99,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "sql": entry.asked.sql,
         "windows": {name: window.to_json() for name, window in entry.asked.windows.items()},
+        "emit": entry.asked.emit,
         "starts": [list(start) for start in starts],
         "since": dict(entry.since),
         "columns": {stream: list(names) for stream, names in entry.columns.items()},
@@ -103,7 +111,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
 
 def _entry_from_json(data: Mapping[str, Any], running: Running) -> Entry:
     own = {name: window_from_json(window) for name, window in data["windows"].items()}
-    asked = read_query(data["sql"], own, running.feed.names)
+    asked = read_query(data["sql"], own, running.feed.names, data["emit"])
     entry = Entry(
         data["number"],
         data["name"],

@@ -8,7 +8,8 @@ _BEGINS = ("SELECT", "WITH", "(")
 _NEVER = frozenset("? @ : { } [ ] $ # {{ }} {% %}".split())  # noqa: SIM905
 _JOINING = ("JOIN", "OUTER", "SEMI", "ANTI")
 # What follows the last item of a list, or the last input of FROM.
-_ENDS = frozenset(") , ; FROM WHERE JOIN UNION CROSS INNER FULL NATURAL ON".split())  # noqa: SIM905
+_ENDS = frozenset(") , ; FROM WHERE JOIN UNION CROSS INNER FULL NATURAL ON HAVING LIMIT".split())  # noqa: SIM905
+_ENDS |= {"GROUP BY", "ORDER BY"}  # one word each
 _STAR_AFTER = ("SELECT", "ALL", ",", ".", "(")
 
 
@@ -27,7 +28,7 @@ def _is_stray(texts: Sequence[str], at: int) -> bool:
         return True
     ends = not after or after in _ENDS or (after in ("LEFT", "RIGHT") and texts[at + 2] in _JOINING)
     if text == ",":
-        return before in ("SELECT", "(", "FROM") or ends
+        return before in ("SELECT", "(", "FROM", "GROUP BY", "ORDER BY") or ends
     if text == "*":
         return before not in _STAR_AFTER and ends
     if text == "ON":

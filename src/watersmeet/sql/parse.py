@@ -17,6 +17,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
 
 from watersmeet.errors import ConditionError
 from watersmeet.sql import literal, types
@@ -25,10 +27,15 @@ from watersmeet.sql.words import Word, Words
 
 
 class Dialect(Spark):
-    """Spark's SQL. A quote is also written by doubling it, which sqlglot's Spark takes for two texts side by side."""
+    """Spark's SQL. A quote is also written by doubling it, which sqlglot's Spark takes for two texts side by side; GROUP BY may begin with
+    window(...), which sqlglot takes for the clause WINDOW.
+    """
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
+
+    class Parser(SparkParser):
+        QUERY_MODIFIER_TOKENS = SparkParser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
 
 
 PREFIX = "SELECT "  # parsed as a select list, so that a stream may be called `set`, `use`, `merge`...
@@ -376,7 +383,7 @@ class Translator:
         if kind in _LISTS:
             first = [node.this] if node.args.get("this") is not None else []
             return self._make(node, _LISTS[kind], *first, *node.expressions)
-        raise self._refusal(node)
+        raise self.refusal(node)
 
     def _chain(self, node: exp.Expr) -> Syntax:
         """All of ``a AND b AND (c AND d)`` as one node: machines write thousands of them, too deep for a recursion."""
@@ -477,7 +484,8 @@ class Translator:
                 "a comparison of comparisons must have brackets; got none; write (a = b) < c or a = (b < c)",
             )
 
-    def _refusal(self, node: exp.Expr) -> ConditionError:
+    def refusal(self, node: exp.Expr) -> ConditionError:
+        """What to say of a node that is not translated."""
         kind, span = self.source.kind, span_of(node)
         if isinstance(node, (exp.Query, exp.Exists, exp.All, exp.Any, exp.SubqueryPredicate)):
             return self.source.error(span, _no_subquery(kind))
@@ -673,7 +681,7 @@ class Translator:
             return self._make(node, "is_null", node.this)
         if isinstance(what, exp.Boolean):
             return self._make(node, "<=>", node.this, what)
-        raise self._refusal(node)
+        raise self.refusal(node)
 
     def _like(self, node: exp.Like | exp.ILike, op: str, escape: str) -> Syntax:
         args = (self.expression(node.this), self.expression(node.expression))

@@ -34,6 +34,15 @@ class Steps:
     def count(self) -> int:
         return int(self.streams.size)
 
+    def order(self, firsts: Mapping[int, int]) -> np.ndarray:
+        """The stream of each row from ``firsts`` on, of the streams that are in it, in the order of arrival."""
+        stored = np.zeros(self.count, np.int64)
+        for k, first in firsts.items():
+            mine = self.streams == k
+            ends = np.cumsum(self.rows[mine])
+            stored[mine] = np.maximum(ends - np.maximum(ends - self.rows[mine], first), 0)
+        return np.repeat(self.streams, stored)
+
     def over(self, firsts: Sequence[int]) -> np.ndarray:
         """Which steps are not stored; ``firsts``: by stream, the number of the first row that is."""
         over = self.rows == 0

@@ -1,0 +1,1 @@
+"""Fabrics: fixed networks of processing blocks that queries are assigned to."""

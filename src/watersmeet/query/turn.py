@@ -1,0 +1,105 @@
+"""One push, or the end of the streams, on its way through the blocks: each is asked once, and so are its rows.
+
+A block that fails has failed for all that read from it: it is not asked again, as its state may have changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.join.engine import JoinEngine
+from watersmeet.join.matches import NOBODY
+from watersmeet.join.outcome import Outcome
+from watersmeet.query.block import Block
+from watersmeet.query.delta import Delta, Part
+
+NOT_NOW = -1  # the place of a row that was there before
+
+
+@dataclass(frozen=True)
+class GraphTurn:
+    """A turn of all blocks. ``order``: the stream of each row, by its number among ``names``; None: one stream after the other."""
+
+    schemas: Mapping[str, pa.Schema]
+    batches: Mapping[str, pa.RecordBatch]
+    firsts: Mapping[str, int]  # arrival number of each batch's first row
+    outcomes: Mapping[JoinEngine, Outcome]
+    names: Sequence[str] = ()
+    order: np.ndarray | None = None
+    ending: bool = False
+    # Times to which streams have come without a row.
+    clocks: Mapping[str, pa.Array] = field(default_factory=dict)
+    counts: bool = True  # whether blocks count what they give; of the past they do not
+    _given: dict[Block, Delta] = field(default_factory=dict)
+    _rows: dict[Block, pa.RecordBatch] = field(default_factory=dict)
+    _failed: dict[Block, Exception] = field(default_factory=dict)
+
+    def schema(self, stream: str) -> pa.Schema:
+        return self.schemas[stream]
+
+    def arrived(self, stream: str) -> tuple[pa.RecordBatch, int] | None:
+        batch = self.batches.get(stream)
+        return None if batch is None else (batch, self.firsts[stream])
+
+    def moves(self, stream: str) -> bool:
+        return stream in self.batches or stream in self.clocks
+
+    def places(self, stream: str) -> np.ndarray:
+        if self.order is not None:
+            return np.flatnonzero(self.order == self.names.index(stream))
+        before = 0
+        for name, batch in self.batches.items():
+            if name == stream:
+                return np.arange(before, before + batch.num_rows)
+            before += batch.num_rows
+        return np.empty(0, np.int64)
+
+    def joined(self, engine: JoinEngine) -> Outcome:
+        return self.outcomes[engine]
+
+    def of(self, block: Block) -> Delta:
+        if block in self._failed:
+            raise self._failed[block]
+        if block not in self._given:
+            try:
+                delta = block.give(self)
+            except Exception as error:
+                self._failed[block] = error
+                raise
+            block.rows += delta.count * self.counts
+            self._given[block] = delta
+        return self._given[block]
+
+    def rows(self, block: Block) -> pa.RecordBatch:
+        if block not in self._rows:
+            self._rows[block] = self._in_sequence(self.of(block))
+        return self._rows[block]
+
+    def _in_sequence(self, delta: Delta) -> pa.RecordBatch:
+        """By the arrival that has caused a row; of one arrival by part, pairs before rows without a partner, then by arrival numbers."""
+        batches = delta.gathered()
+        if len(batches) == 1 and len(delta.parts[0].leaves) == 1:
+            return batches[0]
+        width = max(len(part.leaves) for part in delta.parts)
+        keys: list[list[np.ndarray]] = []
+        for at, part in enumerate(delta.parts):
+            numbers = part.matches.columns()
+            size = numbers[0].size
+            alone = np.logical_or.reduce([own == NOBODY for own in numbers])
+            padding = [np.zeros(size, np.int64)] * (width - len(numbers))
+            keys.append([self._caused(part, numbers), np.full(size, at), alone, *numbers, *padding])
+        columns = [np.concatenate(column) for column in zip(*keys, strict=True)]
+        rows = pa.concat_batches(batches)
+        return rows.take(pa.array(np.lexsort(columns[::-1])))
+
+    def _caused(self, part: Part, numbers: Sequence[np.ndarray]) -> np.ndarray:
+        """The place of the last row of each result to arrive."""
+        latest = np.full(numbers[0].size, NOT_NOW)
+        for stream, own in zip(part.streams, numbers, strict=False):
+            if stream in self.firsts:
+                first, places = self.firsts[stream], self.places(stream)
+                fresh = own >= first
+                latest[fresh] = np.maximum(latest[fresh], places[own[fresh] - first])
+        return latest
