@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "bench": ("api", "workloads", "looks"),
     "spark": ("api", "workloads", "looks"),
     "demo": ("api", "workloads", "looks"),
-    "cli": ("bench", "demo", "spark", "query"),
+    "demo_queries": ("query", "workloads", "looks"),
+    "cli": ("bench", "demo", "demo_queries", "spark", "query"),
     "__init__": ("query",),
     "__main__": ("cli",),
 }
