@@ -1,7 +1,8 @@
 """``watersmeet demo --queries``: a market's top ten, changing while queries come and go on a small script.
 
 What stays true: every figure shown is measured in this run. The checks work the answers out again from the rows as they were pushed, with
-plain Python and NumPy alone: every top ten value for value, and how many rows the selection and the join give. A difference ends the demo with failure.
+plain Python and NumPy alone: every top ten value for value, and how many rows the selection and the join give. A difference ends the demo
+with failure.
 """
 
 import math
