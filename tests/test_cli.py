@@ -11,7 +11,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from watersmeet import Range, Rows, Unbounded, cli, extras
+from watersmeet import Range, Rows, Unbounded, cli, demo_queries, extras
 from watersmeet.cli.texts import schema_of, window_of
 from watersmeet.errors import OptionError
 
@@ -178,6 +178,47 @@ def test_the_engine_demo_agrees_with_its_recount_and_draws(
     assert out.count("live join") == 1  # no terminal: the table once, and what follows on a line of its own
     assert "┘ Some results of the last push ┏" in out
     assert picture.stat().st_size > 10_000
+
+
+def test_the_demo_of_queries_agrees_with_plain_python(capsys: pytest.CaptureFixture[str]) -> None:
+    command("demo", "--queries", "--seconds", "1")
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count(": agrees") == 3
+    assert "top: all 12 answers" in out
+    assert out.count("Turnover, last 2 s") == 1  # no terminal: the last state, once
+    assert out.count(" ms, next push ") == 6
+    for title in ("CREATE top", "CREATE large", "CREATE hits", "CREATE candles", "ALTER top", "DROP large"):
+        assert out.count(title) == 1
+
+
+def test_the_demo_of_queries_notices_a_wrong_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuples = demo_queries._tuples
+    monkeypatch.setattr(demo_queries, "_tuples", lambda table: tuples(table)[:9])
+    monkeypatch.setattr(demo_queries, "REHEARSED", 6)
+    with pytest.raises(SystemExit) as end:
+        command("demo", "--queries", "--seconds", "0.5")
+    assert end.value.code == 1
+    assert capsys.readouterr().out.count("DIFFERS") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (["--engine"], "a demo must be one of --engine and --queries; got both"),
+        (["--picture", "a.png"], "got --picture a.png with --queries, which draws none"),
+    ],
+)
+def test_the_demo_of_queries_takes_no_option_that_it_would_ignore(
+    option: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        command("demo", "--queries", *option)
+    assert end.value.code == 2
+    shown = capsys.readouterr()
+    assert told in " ".join(shown.err.split())
+    assert shown.out == ""
 
 
 def test_help_texts_keep_their_brackets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from test_shared_streams import SCHEMAS, UNIT, push_alone, rows
 _ranges = st.builds(lambda t, late: ("range", t, "ts", late), st.integers(0, 15), st.integers(0, 8))
 
 
-@examples(15)
+@examples(10)
 @given(
     st.integers(0, 2**32),
     st.lists(st.integers(1, 20), min_size=1, max_size=4),
@@ -118,4 +118,4 @@ def test_what_is_refused(call: Any, said: str) -> None:
 
 
 def test_an_interrupted_advance_is_undone() -> None:
-    interrupted(started, lambda qp: qp.advance(a=20, b=23), 25)
+    interrupted(started, lambda qp: qp.advance(a=20, b=23), 15)

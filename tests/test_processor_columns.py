@@ -88,7 +88,7 @@ def test_an_interrupted_alter_is_undone() -> None:
         qp.alter_stream("a", add={"venue": pa.string()})
         return {}
 
-    interrupted_anywhere(started, altered, 20)
+    interrupted_anywhere(started, altered, 10)
     assert listed(push(started(), 4)).keys() == SQL.keys()
 
 

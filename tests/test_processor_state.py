@@ -44,7 +44,7 @@ def saved_runs(draw: st.DrawFn) -> tuple[dict[str, Window], list[Asked], list[tu
     return {name: draw(windows) for name in STREAMS}, company, moved, warm
 
 
-@examples(25)
+@examples(15)
 @given(saved_runs(), st.sets(st.integers(0, 12), min_size=1))
 def test_a_loaded_processor_goes_on_exactly(drawn: Any, saved: set[int]) -> None:
     own, company, pushes, warm = drawn

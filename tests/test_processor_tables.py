@@ -100,7 +100,7 @@ QUERIES = [
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_a_query_over_streams_and_tables_is_the_sql_query(sql: str) -> None:
-    @examples(5)
+    @examples(3)
     @given(st.integers(0, 2**32), st.lists(st.integers(1, 40), min_size=1, max_size=4), st.booleans())
     def holds(seed: int, sizes: list[int], saved: bool) -> None:
         events = rows(90, seed)

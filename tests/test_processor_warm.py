@@ -138,7 +138,7 @@ def warm_runs(
     return own, query, pushes, draw(st.integers(0, len(pushes))), company
 
 
-@examples(70)
+@examples(40)
 @given(warm_runs(), st.booleans())
 def test_a_warm_query_goes_on_as_one_that_was_always_there(drawn: Any, backfill: bool) -> None:
     own, query, pushes, starts, others = drawn
@@ -153,7 +153,7 @@ def test_a_warm_query_goes_on_as_one_that_was_always_there(drawn: Any, backfill:
     run(own, query.sql, query.own, streams, query.reader.how, pushes, starts, backfill, company)
 
 
-@examples(30)
+@examples(15)
 @given(
     st.integers(0, 2**32),
     st.lists(st.integers(1, 30), min_size=1, max_size=4),
@@ -180,6 +180,16 @@ def kept(spec: Any, *pushes: int) -> tuple[wm.Processor, Any]:
     for events in in_pushes(run, list(pushes)):
         push(qp, [(name, {**row, "ts": row["ts"] + 9 * row["id"] // 10}) for name, row in events])
     return qp, qp._running.feed
+
+
+@pytest.mark.parametrize("spec", [wm.Rows(10), wm.Range("5 s", time="ts"), wm.Unbounded()])
+@pytest.mark.parametrize("start", ["now", "warm"])
+def test_a_query_that_was_there_from_the_start_is_complete(spec: Any, start: str) -> None:
+    qp = wm.Processor(a=spec, b=spec, schemas={name: SCHEMAS[name] for name in "ab"})
+    query = qp.create("q", "SELECT a.id, b.id AS other FROM a LEFT JOIN b ON a.k = b.k", start=start)
+    assert query.complete_from == {"a": 0, "b": 0}
+    push(qp, [event for event in rows(80, 5) if event[0] in "ab"])
+    assert query.complete_from == {"a": 0, "b": 0}
 
 
 def test_within_the_streams_own_windows_a_warm_query_is_complete_at_once() -> None:

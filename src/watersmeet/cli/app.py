@@ -49,19 +49,32 @@ def options_of_all(
 @app.command()
 def demo(
     seconds: Annotated[
-        float | None, typer.Option(min=0.5, help="About how long to stream; 30 on Spark, 10 with --engine.")
+        float | None,
+        typer.Option(
+            min=0.5, help="About how long to stream; 30 on Spark, 10 with --engine, 15 with --queries."
+        ),
     ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Where to draw what was found.", show_default="demo.png")
     ] = None,
     cores: Annotated[
-        int | None, typer.Option(min=1, help="Cores to use; 2 on Spark, 1 with --engine.")
+        int | None, typer.Option(min=1, help="Cores to use; 2 on Spark, 1 with --engine and --queries.")
     ] = None,
     engine: Annotated[
         bool, typer.Option("--engine", help="Without Spark: two joins in this process.")
     ] = False,
+    queries: Annotated[
+        bool,
+        typer.Option(
+            "--queries",
+            help="Without Spark: queries over live streams that come and go, in the terminal alone.",
+        ),
+    ] = False,
 ) -> None:
     """Join live generated streams on local Spark, check every result, and draw them."""
+    if queries:
+        _demo_queries(seconds, picture, cores, engine)
+        return
     if not engine:
         need("the demo", "pyspark", "spark", "; or do: watersmeet demo --engine")
     drawn = _picture(picture)
@@ -74,6 +87,19 @@ def demo(
 
         agrees = run_spark_demo(seconds or 30.0, drawn, cores or 2)
     if not agrees:
+        raise typer.Exit(1)
+
+
+def _demo_queries(seconds: float | None, picture: Path | None, cores: int | None, engine: bool) -> None:
+    if engine:
+        raise OptionError("a demo must be one of --engine and --queries; got both; give one of them")
+    if picture is not None:
+        raise OptionError(
+            f"--picture must be with the demo of joins; got --picture {picture} with --queries, which draws none; leave one of them out"
+        )
+    from watersmeet.demo_queries import run_queries_demo
+
+    if not run_queries_demo(seconds or 15.0, cores or 1):
         raise typer.Exit(1)
 
 

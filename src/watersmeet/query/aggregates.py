@@ -39,7 +39,7 @@ _BY: dict[type[exp.Expr], str] = {
     exp.ArgMin: "first",
     exp.ArgMax: "last",
 }  # the value where another is smallest, or largest
-_PLAIN = {"mean": "avg", "std": "stddev_samp"}  # names that the parser does not know
+_PLAIN = {"mean": "avg", "std": "stddev_samp", "var": "var_samp"}  # names that the parser does not know
 _WHAT = {"big_int"}  # the parser's own note
 WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 _WINDOWS = {

@@ -151,7 +151,7 @@ class JoinBlock(Block):
             return
         arrivals = self.engine.ledger.arrivals
         unknown = zip(*self._lacks, arrivals.gone(arrivals.counts, arrivals.clock), strict=True)
-        if not any(first > number and newest >= time for first, newest, (number, time) in unknown):
+        if not any(first > max(0, number) and newest >= time for first, newest, (number, time) in unknown):
             self._complete = arrivals.counts.tolist() if since is None else since
 
     @property

@@ -90,7 +90,7 @@ class Entry:
 
     @property
     def complete_from(self) -> dict[str, int] | None:
-        """By stream, from which row on its results are complete; None: not yet, or it does not run."""
+        """By stream, from which row on its results are complete; None: not yet, not known, or it does not run."""
         if self.root is None:
             return None
         found = dict(self.since)
@@ -100,6 +100,8 @@ class Entry:
                 if complete is None:
                     return None
                 found = {stream: max(number, complete.get(stream, 0)) for stream, number in found.items()}
+        if any(found.values()) and not all(isinstance(one, Join) for one in self.starts):
+            return None  # what else remembers may remember rows that it was never given
         return found
 
     def because(self, reason: str) -> Entry:

@@ -73,6 +73,9 @@ class Feed:
         are tables, whose rows all come before those of the others."""
         self.windows, self.names, self.tables = dict(windows), list(windows), tuple(tables)
         self.history, self.keeps_windows = History(), keeps_windows
+        self._looked: dict[
+            int, int
+        ] = {}  # by stream: how many rows had come when it was last looked at what is over
         self.added: Mapping[str, Sequence[str]] = {}  # by stream: columns that rows may lack
         self.shared = SharedStreams([_NOTHING for _ in self.names], cores)
         self.interner = Interner()  # one for all joins, so that they can share indexes of texts
@@ -365,18 +368,27 @@ class Feed:
         self.let_go()
 
     def let_go(self) -> None:
-        """Drop what neither a stream's own window nor a join holds any more."""
-        axes = {self.names.index(name): axis for name, axis in self.known.axes.items()}
-        for g, name in enumerate(self.names):
-            if not self.keeps_windows or name in self.tables:
-                continue
+        """Drop what neither a stream's own window nor a join holds any more. Looked at when enough has come since: a few rows may wait."""
+        due = [
+            (g, name)
+            for g, name in enumerate(self.names)
+            if self.keeps_windows and name not in self.tables and self._due(g)
+        ]
+        for g, name in due:
             stream, payload = self.shared.streams[g], self.shared.streams[g].payload
-            stream.kept = self.history.kept_from(
-                g, self.windows[name], axes.get(g), payload.end, payload.first
-            )
-        for stream in self.shared.streams:
+            known = max(payload.first, min(stream.kept, payload.end))
+            axis = self.known.axes.get(name)
+            stream.kept = self.history.kept_from(g, self.windows[name], axis, payload.end, known)
+            self._looked[g] = payload.end
             stream.drop_unseen()
-        self.history.compact([self._stream(name).payload.first for name in self.names], axes)
+        if self.history.long:
+            axes = {self.names.index(name): axis for name, axis in self.known.axes.items()}
+            self.history.compact([self._stream(name).payload.first for name in self.names], axes)
+
+    def _due(self, g: int) -> bool:
+        payload = self.shared.streams[g].payload
+        fresh = payload.end - self._looked.get(g, 0)
+        return fresh > min(4096, (payload.end - payload.first) // 16)
 
     def _doubled(
         self,

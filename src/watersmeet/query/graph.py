@@ -15,7 +15,7 @@ from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
 from watersmeet.query.feed import Feed
-from watersmeet.query.group_blocks import DistinctBlock, GroupsBlock, OpenBlock, WindowsBlock
+from watersmeet.query.group_blocks import GroupsBlock
 from watersmeet.query.instruction import (
     Clock,
     Distinct,
@@ -37,6 +37,7 @@ from watersmeet.query.instruction import (
 from watersmeet.query.punctual import ClockBlock, PunctualBlock
 from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
 from watersmeet.query.top import TopBlock
+from watersmeet.query.window_blocks import DistinctBlock, OpenBlock, WindowsBlock
 
 COLD, WARM = 0, 1
 

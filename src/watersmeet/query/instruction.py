@@ -24,6 +24,20 @@ PRESENT = (
 )
 
 
+class _Over:
+    """What instructions with one input have in common."""
+
+    input: Instruction
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        return self.input.leaves
+
+    @property
+    def inputs(self) -> tuple[Instruction, ...]:
+        return (self.input,)
+
+
 @dataclass(frozen=True)
 class Scan:
     """All rows of a stream, as they come. Nothing is stored."""
@@ -104,41 +118,25 @@ class Punctual:
 
 
 @dataclass(frozen=True)
-class Filter:
+class Filter(_Over):
     """The rows for which a predicate is true."""
 
     remembers: ClassVar[bool] = False
     input: Source
     predicate: Expr
 
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
-
     def __str__(self) -> str:
         return f"filter {self.predicate}".replace("\0", "")
 
 
 @dataclass(frozen=True)
-class Project:
+class Project(_Over):
     """Named columns, computed from each row."""
 
     remembers: ClassVar[bool] = False
     input: Source | Filter
     names: tuple[str, ...]
     exprs: tuple[Expr, ...]
-
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
 
     def __str__(self) -> str:
         columns = (f"{expr} AS {name}" for name, expr in zip(self.names, self.exprs, strict=True))
@@ -183,7 +181,7 @@ class Sliding:
 
 
 @dataclass(frozen=True)
-class Groups:
+class Groups(_Over):
     """Aggregates of groups, over all rows so far, or those in a sliding window. What it gives is an answer, which changes."""
 
     remembers: ClassVar[bool] = True
@@ -192,20 +190,12 @@ class Groups:
     sliding: Sliding | None
     fields: Fields  # of the answer
 
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
-
     def __str__(self) -> str:
         return f"aggregate {_grouped(self.grouping)}{self.sliding or ''}"
 
 
 @dataclass(frozen=True)
-class Windows:
+class Windows(_Over):
     """Aggregates of groups in windows of event time: each is given once it is final, as a row of the leaf."""
 
     remembers: ClassVar[bool] = True
@@ -219,10 +209,6 @@ class Windows:
     def leaves(self) -> tuple[str, ...]:
         return (self.leaf,)
 
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
-
     def __str__(self) -> str:
         by = self.by
         kind = (
@@ -232,7 +218,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Open:
+class Open(_Over):
     """Aggregates of groups in windows of event time, as an answer: also before they are final."""
 
     remembers: ClassVar[bool] = True
@@ -241,20 +227,12 @@ class Open:
     by: Hop
     fields: Fields
 
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
-
     def __str__(self) -> str:
         return f"aggregate {_grouped(self.grouping)} in open windows of {self.by.size} every {self.by.slide} by {self.by.time}"
 
 
 @dataclass(frozen=True)
-class Distinct:
+class Distinct(_Over):
     """Each row once, when it first comes, as a row of the leaf."""
 
     remembers: ClassVar[bool] = True
@@ -265,10 +243,6 @@ class Distinct:
     @property
     def leaves(self) -> tuple[str, ...]:
         return (self.leaf,)
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
 
     def __str__(self) -> str:
         return "distinct"
@@ -287,7 +261,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Keep:
+class Keep(_Over):
     """Rows themselves: all so far, or those in a sliding window; of all so far only the first ``limit`` in an order, if that is given."""
 
     remembers: ClassVar[bool] = True
@@ -296,14 +270,6 @@ class Keep:
     order: tuple[Order, ...]
     limit: int | None
     fields: Fields
-
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
 
     def __str__(self) -> str:
         first = (
@@ -315,7 +281,7 @@ class Keep:
 
 
 @dataclass(frozen=True)
-class Top:
+class Top(_Over):
     """What is told of an answer: which of its rows (``having``), what of them, each once (``distinct``), in which order, how many, and
     whether whole or as differences (``emit``).
 
@@ -333,14 +299,6 @@ class Top:
     limit: int | None
     emit: str
 
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
-
     def __str__(self) -> str:
         columns = ", ".join(f"{expr} AS {name}" for name, expr in zip(self.names, self.exprs, strict=True))
         parts = [
@@ -353,7 +311,7 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Release:
+class Release(_Over):
     """Rows that come out in an order, and perhaps only the first ``limit`` of them; each once, when it is its turn.
 
     ``turn``: "now", those of a push among themselves; "passed", when the watermark has passed the column that ``order`` begins with; "end",
@@ -366,14 +324,6 @@ class Release:
     turn: str
     limit: int | None
     extra: int  # so many of the last columns are only sorted by
-
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return self.input.leaves
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return (self.input,)
 
     def __str__(self) -> str:
         when = {"now": "", "passed": " as the watermark passes", "end": " at the end"}[self.turn]

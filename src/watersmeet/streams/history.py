@@ -117,7 +117,7 @@ class History:
     # ---- what is kept -------------------------------------------------------------------------------------------
 
     def kept_from(self, k: int, window: Window, axis: TimeAxis | None, end: int, first: int) -> int:
-        """The first row that a stream's own window holds, of those from ``first`` on that are stored; ``end``: so many have come.
+        """The first row that a stream's own window holds, of those from ``first`` on; ``end``: so many have come.
 
         A time window goes by the stream's own clock, and holds what a row that is as late as it may be could see.
         """
@@ -135,10 +135,13 @@ class History:
             at += 1
         return kept
 
+    @property
+    def long(self) -> bool:
+        """Whether it is worth to look for what is not stored any more."""
+        return self._count >= self._due
+
     def compact(self, firsts: Sequence[int], axes: Axes) -> None:
-        """Put together what is not stored any more, once that is worth it."""
-        if self._count < self._due:
-            return
+        """Put together what is not stored any more."""
         parts = [_compacted(self.steps(), firsts, axes)]
         spans = {k: [span for span in some if span.end > firsts[k]] for k, some in self._spans.items()}
         count = parts[0].count
