@@ -244,6 +244,7 @@ def test_explain_takes_the_columns_of_files(
         (["demo"], "spark"),
         (["state", "somewhere"], "spark"),
         (["bench", "spark"], "spark"),
+        (["bench", "tpch"], "bench"),
         (["demo", "--engine", "--picture", "a.png"], "plot"),
         (["bench", "engine", "--plots", "figures"], "plot"),
         (["bench", "convergence", "--plot", "a.png"], "plot"),

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from watersmeet.sql import Literal, evaluate
+from watersmeet.sql import Literal, arithmetic, evaluate
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.parse import parse_condition
 from watersmeet.sql.syntax import Source
@@ -368,3 +368,25 @@ def test_the_text_of_a_tree_reads_back_as_the_same_tree(text: str) -> None:
     if "INTERVAL" in again or "CAST" in again or "DATEDIFF" in again or isinstance(tree, Column):
         return  # typed constants: the same value, read back as a call
     assert str(Binder(Source(again, "condition"), schemas).bind(parse_condition(again))) == again
+
+
+def test_products_of_short_decimals_in_wide_types_are_exact() -> None:
+    """decimal(32, 4) * decimal(16, 2) is cut to 38 digits by its type: the values decide whether that can be seen."""
+    wide, narrow, product = pa.decimal128(32, 4), pa.decimal128(16, 2), pa.decimal128(38, 6)
+    left = [Decimal("99999999.1234"), None, Decimal("-3.1415"), Decimal("0.0001")]
+    right = [Decimal("1.08"), Decimal("7"), Decimal("-0.99"), None]
+    exact = [None if a is None or b is None else a * b for a, b in zip(left, right, strict=True)]
+    for count in (0, 1, 4):
+        sides = pa.array(left[:count], wide), pa.array(right[:count], narrow)
+        assert arithmetic.multiply(*sides, product).to_pylist() == exact[:count]
+    one = arithmetic.multiply(pa.scalar(left[2], wide), pa.array(right, narrow), product)
+    assert one.to_pylist() == [None if b is None else Decimal("-3.1415") * b for b in right]
+    assert arithmetic.multiply(pa.scalar(None, wide), pa.array(right, narrow), product).null_count == 4
+
+
+def test_products_with_too_many_digits_are_null_beside_short_ones() -> None:
+    wide, narrow, product = pa.decimal128(32, 4), pa.decimal128(16, 2), pa.decimal128(38, 6)
+    left = pa.array([Decimal(10) ** 27, Decimal(10) ** 27, Decimal("1.5")], wide)
+    right = pa.array([Decimal(10) ** 5, Decimal(10) ** 4, Decimal("1.5")], narrow)
+    found = arithmetic.multiply(left, right, product).to_pylist()
+    assert found == [None, Decimal(10) ** 31, Decimal("2.25")]

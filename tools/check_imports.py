@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "fabric": ("looks",),
     "query": ("api", "aggregate", "fabric"),
     "workloads": ("errors",),
-    "bench": ("api", "workloads", "looks"),
+    "bench": ("api", "query", "workloads", "looks"),
     "spark": ("api", "workloads", "looks"),
     "demo": ("api", "workloads", "looks"),
     "demo_queries": ("query", "workloads", "looks"),

@@ -40,11 +40,11 @@ R = TypeVar("R", bound=Reported)
 
 @dataclass(frozen=True)
 class Report(Generic[R]):
-    """How the outcome of a benchmark is shown and kept."""
+    """How the outcome of a benchmark is shown, kept and, if it has plots, drawn."""
 
     show: Callable[[R, dict[str, Any], Console], None]
     write: Callable[[R, dict[str, Any], Path], None]
-    draw: Callable[[R, Path], Sequence[Path]]
+    draw: Callable[[R, Path], Sequence[Path]] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Run:
         if self.json is not None:
             report.write(outcome, about, self.json)
             console.print(f"all figures: {self.json}", markup=False, highlight=False, soft_wrap=True)
-        if self.plots is not None:
+        if self.plots is not None and report.draw is not None:
             files = ", ".join(str(path) for path in report.draw(outcome, self.plots))
             console.print(f"plots: {files}", markup=False, highlight=False, soft_wrap=True)
 

@@ -103,6 +103,27 @@ def bench_spark(
         raise typer.Exit(1)
 
 
+@bench.command("tpch")
+def bench_tpch(
+    sf: Annotated[float, typer.Option(min=0.001, help="TPC-H's scale factor.")] = 1.0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One timed run of each instead of the best of three.")
+    ] = False,
+    json: Json = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Keep the tables in this folder instead of the user's cache.")
+    ] = None,
+    cores: Annotated[int, typer.Option(min=1, help="Threads of ours and of DuckDB.")] = CORES,
+) -> None:
+    """TPC-H's Q1 and Q3 as stream queries, in four orders of arrival, beside DuckDB's one-shot query."""
+    need("the benchmark", "duckdb", "bench")
+    _prepare(json, None)
+    from watersmeet.bench.tpch import bench_tpch as measure
+
+    if not measure(sf=sf, quick=quick, cores=cores, data=data, json=json):
+        raise typer.Exit(1)
+
+
 @bench.command("convergence")
 def bench_convergence(
     plot: Annotated[Path | None, typer.Option(help="Draw the errors by adjustment into this file.")] = None,

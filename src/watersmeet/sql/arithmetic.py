@@ -84,7 +84,8 @@ def _numbers(left: Value, right: Value, type_: pa.DataType, operation: str) -> V
         return saturating(convert(left, type_), convert(right, type_), operation)
     if pt.is_decimal(type_):
         if not _exact(left.type, right.type, type_, operation):
-            return _by_value(left, right, type_, _OPERATIONS[operation])
+            short = _short_product(left, right, type_) if operation == "multiply" else None
+            return _by_value(left, right, type_, _OPERATIONS[operation]) if short is None else short
         first, second = (_wide(side, type_) for side in (left, right))
         return pc.cast(getattr(pc, operation)(first, second), type_)
     return getattr(pc, operation)(convert(left, type_), convert(right, type_))
@@ -93,6 +94,27 @@ def _numbers(left: Value, right: Value, type_: pa.DataType, operation: str) -> V
 def _exact(left: pa.DataType, right: pa.DataType, type_: pa.DataType, operation: str) -> bool:
     """Whether the type holds all digits of the result."""
     return not types.rounds(type_, "*" if operation == "multiply" else "+", left, right)
+
+
+def _short_product(left: Value, right: Value, type_: pa.DataType) -> Value | None:
+    """The product, if the values have so few digits, whatever their types allow, that all of its digits fit; else None."""
+    first, second = (convert(side, types.as_decimal(side.type)) for side in (left, right))
+    if any(pt.is_decimal256(each) for each in (first.type, second.type, type_)):
+        return None
+    digits = _most_digits(first), _most_digits(second)
+    if type_.scale != first.type.scale + second.type.scale or sum(digits) + 1 > type_.precision:
+        return None
+    narrow = [
+        pc.cast(side, pa.decimal128(most, side.type.scale))
+        for side, most in zip((first, second), digits, strict=True)
+    ]
+    return pc.cast(pc.multiply(*narrow), type_)
+
+
+def _most_digits(value: Value) -> int:
+    """How many digits the longest of the decimals has, and at least those behind the point."""
+    ends = pc.min_max(value).as_py().values()
+    return max(value.type.scale, 1, *(len(end.as_tuple().digits) for end in ends if end is not None))
 
 
 def _wide(side: Value, type_: pa.DataType) -> Value:
