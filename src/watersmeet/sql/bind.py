@@ -384,4 +384,9 @@ def _folded(expr: Expr) -> Expr:
     if not isinstance(expr, Call) or not all(isinstance(arg, Literal) for arg in expr.args):
         return expr
     value = evaluate(expr, {}, 1)[0]
-    return Literal(expr.type, value.as_py())
+    try:
+        return Literal(expr.type, value.as_py())
+    except (
+        OverflowError
+    ):  # an interval, or a moment, that Python has no object for: Arrow computes with it all the same
+        return expr
