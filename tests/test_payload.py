@@ -91,3 +91,14 @@ def test_every_type_is_taken_as_arrow_takes_it(name: str, nulls: float, absent: 
         found.validate(full=True)
         wanted = whole.column("x").take(pa.array(some - 10, mask=some < 0)).to_pylist()
         assert found.column("x").to_pylist() == wanted
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.float64(), pa.decimal128(30, 2)], ids=str)
+def test_buffers_may_begin_at_any_address(kind: pa.DataType) -> None:
+    values = [Decimal(n) if pa.types.is_decimal(kind) else n for n in range(100)]
+    content = pa.array(values, kind).buffers()[1].to_pybytes()
+    odd = pa.py_buffer(b"." + content).slice(1)
+    batch = pa.record_batch({"x": pa.Array.from_buffers(kind, 100, [None, odd])})
+    numbers = np.random.default_rng(1).integers(0, 100, 60)
+    found = Chunks([batch], [0]).take(numbers, ["x"], batch.schema)
+    assert found.column("x").to_pylist() == [values[n] for n in numbers]

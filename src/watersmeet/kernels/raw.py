@@ -54,7 +54,7 @@ else:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = builder.inttoptr(args[0], context.get_data_type(kind).as_pointer())
-            return builder.load(pointer)
+            return builder.load(pointer, align=1)  # a foreign buffer may begin anywhere
 
         return kind(types.int64, like), generate
 
