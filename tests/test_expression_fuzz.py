@@ -119,6 +119,7 @@ def test_any_tokens_are_taken_or_refused_by_our_own_error(text: str) -> None:
 @examples(400)
 @given(shaped())
 @example("CAST(INTERVAL CAST(99999999999999999999 AS INT) DAY AS INT)")
+@example("CAST(.5 AS INT)")
 def test_any_expression_is_taken_or_refused_by_our_own_error(text: str) -> None:
     check(text)
 

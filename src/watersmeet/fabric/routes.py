@@ -119,10 +119,11 @@ class _Routing:
                 brick, unit = split(place)
                 component = self.topology.named[brick]
                 assert isinstance(component, Brick)
-                for key, _ in self.routes.inputs[op]:
+                for one, at in self.rules.arriving(op, placement, self.placed):
+                    key, _ = self.routes.inputs[one][at]
                     units = self.routes.bricks[brick, key]
                     self.routes.bricks[brick, key] = list(
-                        dict.fromkeys(unit if one == _bypass(component) else one for one in units)
+                        dict.fromkeys(unit if way == _bypass(component) else way for way in units)
                     )
                     _add(self.routes.synchronised, place, key)
 

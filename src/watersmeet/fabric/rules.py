@@ -246,9 +246,8 @@ class Rules:
         (arrivals,) = self.ways_in(op, placement, 0)
         for arrival in arrivals:
             trails = [
-                self._trail(flow, placed, arrival, arrivals)
-                for flow in op.inputs
-                if not (isinstance(flow, Operator) and self.rides(op, placement, placed[flow]))
+                self._trail(one.inputs[at], placed, arrival, arrivals)
+                for one, at in self.arriving(op, placement, placed)
             ]
             if len({tuple(outs) for outs, _ in trails}) < 2:
                 continue
@@ -260,6 +259,14 @@ class Rules:
                 return None
             found.append(places[-1])
         return list(dict.fromkeys(found))
+
+    def arriving(self, op: Operator, placement: Placement, placed: Placed) -> Iterator[tuple[Operator, int]]:
+        """The inputs, by operator and place, whose rows come to its slots from outside: its own, and of those that it rides on theirs."""
+        for at, flow in enumerate(op.inputs):
+            if isinstance(flow, Operator) and self.rides(op, placement, placed[flow]):
+                yield from self.arriving(flow, placed[flow], placed)
+            else:
+                yield op, at
 
     def _trail(
         self, flow: Flow, placed: Placed, arrival: str, arrivals: Sequence[str]

@@ -625,12 +625,12 @@ class Translator:
         return (name, span_of(node)) if span is None else (self.source.part(span), span)
 
     def _suffixed(self, node: exp.Expr) -> bool:
-        """Whether a number ends in a letter, as in 5L: its value ends before that."""
+        """Whether a number is written with letters behind it, as in 5L. Of ``.5`` the parser has lost the place: it has none."""
         if not isinstance(node, exp.Literal) or node.is_string:
             return False
         start, end = span_of(node)
         written = self.source.text[start:end]
-        return written != node.this and written[-1:].isalpha()
+        return written.startswith(node.this) and written[len(node.this) :].isalpha()
 
     def _typed_literal(self, node: exp.Expr, text: str, type_: pa.DataType) -> Syntax:
         """``DATE '2024-01-31'`` and ``TIMESTAMP '...'``: what cannot be read is an error, not NULL."""
