@@ -15,6 +15,7 @@ an interruption the join must stand as before (``standing``), and the operation 
 """
 
 import gc
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +65,8 @@ def every_step(
 ) -> int:
     """Interrupt ``operation`` at each of its steps; returns at how many it was.
 
-    ``at_most``: so many steps, other places before the same place again, the errors in turn; None: each step, each place with each error.
+    The errors take turns. ``at_most``: so many steps, other places before the same place again; None: each step, and any of the errors
+    may be the first, so that over the cases and runs each place meets each error.
     ``skip``: places to leave out. ``standing``: what of a join must be as before; by default, of a StreamJoin, ``standing_of``.
     """
     standing = standing_of if standing is None else standing
@@ -90,13 +92,9 @@ def _done(make_join: Callable[[], Any], operation: Callable[[Any], Any]) -> tupl
 def _chosen(
     steps: Sequence[Step], errors: Sequence[type[BaseException]], at_most: int | None
 ) -> list[tuple[Step, type[BaseException]]]:
-    if at_most is None:  # a place that is passed again gets the errors in turn
-        return [
-            (step, error)
-            for step in steps
-            for i, error in enumerate(errors)
-            if step.before == 0 or step.before % len(errors) == i
-        ]
+    if at_most is None:
+        first = random.randrange(len(errors))
+        return [(step, errors[(first + i) % len(errors)]) for i, step in enumerate(steps)]
     # The first pass of every place, then the second, and so on; where not all can be had, evenly spread.
     rounds = sorted(steps, key=lambda step: step.before)
     firsts = sum(step.before == 0 for step in steps)
