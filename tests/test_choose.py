@@ -1,7 +1,9 @@
 """The chooser says what the measurements say (docs/benchmarks.md), and the paper's strategy where they leave it open."""
 
+import numpy as np
 import pytest
 
+import watersmeet as wm
 from watersmeet.index.choose import Habits, choose, subwindow_size
 
 ORDERED = ("bi_sort", "rap_table", "wib_tree")
@@ -50,3 +52,31 @@ def test_nothing_is_merged_into_a_hash_index_so_it_is_made_as_large_as_may_be() 
     merged = subwindow_size(1_000_000, 0, habits(1024))
     assert subwindow_size(1_000_000, 0, habits(1024), (EQUALITY, ORDERED)) == merged < 250_000
     assert subwindow_size(1_000_000, 0, habits(1), (EQUALITY,)) == subwindow_size(1_000_000, 0, habits(1))
+
+
+def steady(first: int, count: int, step: int) -> dict[str, np.ndarray]:
+    numbers = np.arange(first, first + count)
+    return {"ts": numbers * step, "x": numbers}
+
+
+def sub_windows(step: int) -> list[int]:
+    """The sizes of the sub-windows of a stream in a window of 100,000 units of time that fills."""
+    window = wm.Range(100_000)
+    with wm.StreamJoin("r.x = s.x", r=window, s=window) as join:
+        for first in range(0, 120_000, 10_000):
+            join.push(r=steady(first, 10_000, step), s=steady(first, 10_000, step))
+        return [sub.capacity for sub in join._engine.ledger.chains[0].subwindows]
+
+
+def test_a_window_of_time_is_cut_by_the_rows_that_it_will_have_not_by_those_that_are_there() -> None:
+    """A row each unit of time is a count window of 100,000 rows."""
+    wanted = subwindow_size(100_000, 0, habits(10_000), (EQUALITY,))
+    assert sub_windows(1) == [wanted, wanted, wanted]
+
+
+def test_a_burst_of_rows_is_not_taken_for_what_a_window_has() -> None:
+    rows = {"ts": np.arange(8192) // 4096, "x": np.arange(8192)}
+    with wm.StreamJoin("r.x = s.x", r=wm.Range(10**9), s=wm.Range(10**9)) as join:
+        join.push(r=rows, s=rows)
+        (sub,) = join._engine.ledger.chains[0].subwindows
+    assert sub.capacity <= 64 * 8192 // 2

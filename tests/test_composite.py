@@ -213,7 +213,20 @@ def test_intervals_of_floats_of_several_magnitudes_are_cut_evenly() -> None:
             {"sym": ["S"] * 1000, "price": c / 100, "bid": c / 100, "ask": (c + 3) / 100} for c in cents
         ]
         join.push(dict(zip("tq", prices, strict=True)))
-    assert driver_of(join).cut[1] is not None
+    assert driver_of(join)._reach.factor is not None
+
+
+def test_a_point_looks_once_for_intervals_of_similar_lengths_and_again_for_much_longer_ones() -> None:
+    """Lengths of 9 to 40 would be in two classes of powers of sixteen codes."""
+    random, classes = np.random.default_rng(6), []
+    with wm.StreamJoin(CONDITIONS["stabbing"], t=wm.Unbounded(), q=wm.Unbounded()) as join:
+        for longest in (40, 40, 40, 900_000):
+            low = random.integers(0, 1_000_000, 20_000)
+            high = low + random.integers(9, longest, low.size)
+            row = {"sym": ["S"] * low.size, "cents": low, "low": low, "high": high}
+            join.push(t=row, q=row)
+            classes.append(int((driver_of(join)._reach._longest >= 0).sum()))
+    assert classes == [1, 1, 1, 5]
 
 
 def test_many_candidates_ask_for_it_and_few_do_not() -> None:

@@ -35,8 +35,33 @@ def test_rows_come_back_in_the_order_in_which_they_are_asked_for(sizes: list[int
 
 def test_chunks_are_merged_but_no_row_again_and_again() -> None:
     assert len(filled([1] * 10_000).chunks.batches) < 200
-    assert [batch.num_rows for batch in filled([10_000] * 17).chunks.batches] == [80_000, 80_000, 10_000]
+    assert len(filled([10_000] * 17).chunks.batches) == 17
     assert len(filled([20_000] * 20).chunks.batches) == 20
+
+
+def test_larger_chunks_are_merged_where_arrow_has_to_gather_a_column() -> None:
+    schema = pa.schema([("n", pa.int64()), ("flag", pa.bool_())])
+    payload = Payload(schema, schema.names)
+    for _ in range(17):
+        payload.append(
+            pa.record_batch({"n": np.arange(10_000), "flag": np.zeros(10_000, bool)}, schema=schema)
+        )
+    assert [batch.num_rows for batch in payload.chunks.batches] == [80_000, 80_000, 10_000]
+
+
+def test_what_is_known_of_chunks_follows_them_when_they_are_merged_or_dropped() -> None:
+    """Rows are taken before each change, so that addresses are known of all chunks that it changes."""
+    payload, random, end = Payload(SCHEMA, SCHEMA.names), np.random.default_rng(3), 0
+    for size in [70] * 200 + [9000] * 12:
+        numbers = np.arange(end, end + size)
+        payload.append(pa.record_batch({"n": numbers, "text": [f"row {n}" for n in numbers]}, schema=SCHEMA))
+        end += size
+        if size == 9000:
+            payload.drop_before(end - 60_000)
+        wanted = random.integers(payload.first, end, 50)
+        found = payload.take(wanted, ["n", "text"])
+        assert found.column("n").to_pylist() == wanted.tolist()
+        assert found.column("text").to_pylist() == [f"row {n}" for n in wanted]
 
 
 def test_dropped_rows_are_gone_and_the_others_keep_their_numbers() -> None:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import watersmeet as wm
+from watersmeet.api.result import SHARED
+from watersmeet.join.pool import Pool
 
 PUSHES, ROWS = 60, 20
 
@@ -122,3 +124,49 @@ def test_a_join_that_is_closed_while_others_push_refuses_the_rest_in_clear_words
         == ["the join must be open to be pushed to; got a push after close(); make a new StreamJoin"] * 2
     )
     assert join.stats()["streams"]["r"]["arrived"] == 5000 * len(found)
+
+
+def test_rows_of_results_are_the_same_gathered_by_one_thread_or_several_also_after_close() -> None:
+    numbers = np.arange(SHARED + 100)
+    rows = {"x": numbers, "text": [f"row {n}" for n in numbers], "flag": numbers % 3 == 0}
+    tables = []
+    for cores, closed in ((1, False), (2, False), (2, True)):
+        join = wm.StreamJoin("r.x = s.x", r=wm.Unbounded(), s=wm.Unbounded(), cores=cores)
+        result = join.push(r=rows, s=rows)
+        if closed:
+            join.close()
+        tables.append(result.to_arrow().sort_by("r_x"))
+        assert any(thread.name.startswith("watersmeet") for thread in threading.enumerate()) == (
+            cores == 2 and not closed
+        )
+        join.close()
+    assert tables[0] == tables[1] == tables[2]
+    assert tables[0].column("s_text").to_pylist() == rows["text"]
+
+
+def test_who_gathers_does_not_wait_for_threads_that_others_keep_busy() -> None:
+    pool, busy, done = Pool(2), threading.Event(), threading.Event()
+
+    def wait(buffer: object) -> None:
+        busy.set()
+        assert done.wait(60)
+
+    occupied = threading.Thread(target=pool.run, args=([wait, wait], True))
+    occupied.start()
+    busy.wait(60)
+    assert pool.all_of([lambda: 1, lambda: 2]) == [1, 2]  # both threads of the pool wait meanwhile
+    done.set()
+    occupied.join()
+    pool.close()
+
+
+def test_what_one_of_several_calls_raises_is_raised_when_all_have_ended() -> None:
+    def fail() -> int:
+        raise MemoryError("no room")
+
+    pool, ended = Pool(2), []
+    pool.run([lambda _: None, lambda _: None], parallel=True)
+    with pytest.raises(MemoryError, match="no room"):
+        pool.all_of([lambda: ended.append(1), fail, lambda: ended.append(2)])
+    pool.close()
+    assert pool.all_of([lambda: 3]) == [3]

@@ -6,6 +6,7 @@ also after the rows have left their windows.
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,12 @@ from watersmeet.api.show import SHOWN, result_html, result_line
 from watersmeet.errors import ResultError
 from watersmeet.extras import need
 from watersmeet.join.matches import Matches
+from watersmeet.join.pool import Pool
 from watersmeet.sql.select import BoundSelect
-from watersmeet.streams.payload import Chunks
+from watersmeet.streams.payload import Chunks, Maker
 
 _NO_ROWS = Chunks([], [])  # of a stream that has not begun
+SHARED = 8192  # rows from which on threads are worth waking
 
 
 class Latest:
@@ -36,7 +39,10 @@ class Gatherer:
         select: BoundSelect | None,
         mode: str,
         latest: Latest | None = None,
+        pool: Pool | None = None,
     ) -> None:
+        """``pool``: threads that may help. A result does not keep them alive."""
+        self._pool = None if pool is None else ref(pool)
         self.streams, self.schemas, self.select, self.mode = tuple(streams), tuple(schemas), select, mode
         self.latest = latest
         self._nothing: pa.RecordBatch | None = None  # what a push without a result gives: most small ones do
@@ -59,16 +65,23 @@ class Gatherer:
             )
         if self._nothing is not None and not arrivals[0].size:
             return self._nothing
-        columns: dict[tuple[str, str], pa.Array] = {}
+        keys: list[tuple[str, str]] = []
+        makers: list[Maker] = []
         for stream, schema, stored, wanted in zip(self.streams, self.schemas, chunks, arrivals, strict=True):
             names = select.columns.get(stream, [])
             if names and schema is not None:
-                batch = (stored or _NO_ROWS).take(wanted, names, schema)
-                columns |= {(stream, name): batch.column(i) for i, name in enumerate(names)}
+                keys += [(stream, name) for name in names]
+                makers += (stored or _NO_ROWS).columns(wanted, names, schema)
+        columns = dict(zip(keys, self._made(makers, arrivals[0].size), strict=True))
         rows = select.evaluate(columns, arrivals[0].size)
         if not rows.num_rows:
             self._nothing = rows
         return rows
+
+    def _made(self, makers: Sequence[Maker], rows: int) -> list[pa.Array]:
+        """All columns, on several threads where there is enough to do."""
+        pool = None if self._pool is None or rows < SHARED else self._pool()
+        return [make() for make in makers] if pool is None else pool.all_of(makers)
 
 
 class Rows(Protocol):

@@ -492,7 +492,9 @@ class StreamJoin:
         self._readers = [
             Reader(name, schema) for name, schema in zip(self.streams, known.schemas, strict=True)
         ]
-        self._gatherer = Gatherer(self.streams, known.usable, known.select, self.options.result, self._latest)
+        self._gatherer = Gatherer(
+            self.streams, known.usable, known.select, self.options.result, self._latest, self._engine.pool
+        )
         self._latest.gatherer = self._gatherer
 
     def _adopt(self, fresh: Schemas) -> None:

@@ -31,7 +31,9 @@ class Habits:
     def learn(self, what: str, value: float) -> None:
         old = getattr(self, what)
         if old != value:
-            setattr(self, what, value if old == 0.0 else 0.8 * old + 0.2 * value)
+            new = value if old == 0.0 else 0.8 * old + 0.2 * value
+            # So near that nobody could tell: then there is nothing to learn until something changes.
+            setattr(self, what, value if abs(new - value) < 1e-3 * value else new)
 
 
 def cost(kind: str, habits: Habits, size: int) -> float:

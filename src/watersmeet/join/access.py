@@ -42,11 +42,20 @@ class Sizing:
     fixed: int | None  # if the user says so
     cores: int = 1  # that share a window
 
-    def rows(self, stream: int, stored: int, kinds: Sequence[tuple[str, ...]] = ()) -> int:
-        """``stored``: how many rows of the stream there are by now; ``kinds``: of index that may serve, if that is known, at each place."""
+    def rows(
+        self,
+        stream: int,
+        stored: int,
+        kinds: Sequence[tuple[str, ...]] = (),
+        expected: int | None = None,
+    ) -> int:
+        """``stored``: how many rows of the stream there are by now; ``kinds``: of index that may serve, if that is known, at each place.
+
+        ``expected``: how many rows a window of time will have, if that is known.
+        """
         if self.fixed is not None:
             return self.fixed
-        window = self.windows[stream].rows
+        window = self.windows[stream].rows or expected
         share = None if window is None else max(1, window // self.cores)
         return subwindow_size(share, stored, self.habits[stream], kinds)
 

@@ -4,7 +4,7 @@ One band, several equalities as one key, two bands as the cells of a plane, or e
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +24,8 @@ from watersmeet.kernels.composite import (
 )
 from watersmeet.kernels.sort import is_sorted, sort_keys
 from watersmeet.sql.condition import Band
+
+INT_BITS = 62  # more would leave no class for longer intervals
 
 
 def all_valid(masks: Sequence[np.ndarray | None]) -> np.ndarray | None:
@@ -165,6 +167,15 @@ class Reach(ABC):
     bands: tuple[Band, ...]
     factor: float | None
 
+    @property
+    def cut(self) -> Hashable:
+        """What keys depend on besides the bands."""
+        return self.factor
+
+    def other_classes(self, samples: Mapping[str, pa.RecordBatch]) -> "Sequence[Reach]":
+        """The same with stored rows in other kinds, where there is a choice."""
+        return ()
+
     @abstractmethod
     def codes(self, stream: str, read: Read) -> tuple[Codes, np.ndarray | None]:
         """Of a stream's rows, the code under which they are stored, then what else a probe needs; and which rows have all."""
@@ -208,14 +219,20 @@ class Stabbing(Reach):
 
     Each comparison alone lets half of the rows through. An interval looks for the points between its ends. A point looks for intervals by
     where they begin: one that is at most w codes long, and does not end before the point, begins at most w before it. So intervals
-    are kept apart by their length, in classes of powers of sixteen: one long interval does not spoil it for the short ones. Which
-    classes there are, and the longest interval of each, is learnt from the rows as they are coded, and never forgotten: a point looks in
-    all of them, as far back as that.
+    are kept apart by their length, in classes of powers of sixteen: one long interval does not spoil it for the short ones. The first
+    class has all below 2**bits codes. Which classes there are, and the longest interval of each, is learnt from the rows as they are
+    coded, and never forgotten: a point looks in all of them, as far back as that.
     """
 
-    def __init__(self, lower: Band, upper: Band, points: str, factor: float | None = None) -> None:
-        self.bands, self._points, self.factor = (lower, upper), points, factor
+    def __init__(
+        self, lower: Band, upper: Band, points: str, factor: float | None = None, bits: int = 0
+    ) -> None:
+        self.bands, self._points, self.factor, self._bits = (lower, upper), points, factor, bits
         self._longest = np.full(CLASSES, -1, np.int64)  # by class
+
+    @property
+    def cut(self) -> Hashable:
+        return self.factor, self._bits
 
     def codes(self, stream: str, read: Read) -> tuple[Codes, np.ndarray | None]:
         lower, upper = self.bands
@@ -225,8 +242,21 @@ class Stabbing(Reach):
             return (key, begin), valid
         end, also_valid = read(upper)
         classes = np.empty(begin.size, np.int64)
-        length_classes(key, self._even(end), classes, self._longest)
+        length_classes(key, self._even(end), self._bits, classes, self._longest)
         return (key, begin, end, classes), all_valid((valid, also_valid))
+
+    def other_classes(self, samples: Mapping[str, pa.RecordBatch]) -> "list[Stabbing]":
+        """The same where the first class has most intervals of a sample, or all: fewer classes, in which a point looks farther back."""
+        lower, upper = self.bands
+        stream = next(name for name in lower.streams if name != self._points)
+        (key, _, end, _), valid = self.codes(stream, reading(stream, samples[stream]))
+        lengths = self._even(end).astype(np.float64) - key
+        lengths = np.sort(lengths if valid is None else lengths[valid])
+        if not lengths.size:
+            return []
+        marks = {float(lengths[int(share * (lengths.size - 1))]) for share in (0.5, 0.9, 1.0)}
+        found = {min(INT_BITS, int(mark).bit_length()) for mark in marks if mark >= 1}
+        return [Stabbing(lower, upper, self._points, self.factor, bits) for bits in found]
 
     def salt(self, stream: str, codes: Codes) -> np.ndarray | None:
         return None if stream == self._points else SALTS[codes[3]]
@@ -246,7 +276,7 @@ class Stabbing(Reach):
 
     def with_factor(self, factor: float) -> "Stabbing":
         lower, upper = self.bands
-        return Stabbing(lower, upper, self._points, factor)
+        return Stabbing(lower, upper, self._points, factor, self._bits)
 
 
 class Composite(Driver):
@@ -261,7 +291,7 @@ class Composite(Driver):
     exact, key, small = False, None, Scan.name
 
     def __init__(self, equalities: Sequence[Band], reach: Reach, shift: int) -> None:
-        self.bands, self.cut = (*equalities, *reach.bands), (shift, reach.factor)
+        self.bands, self.cut = (*equalities, *reach.bands), (shift, reach.cut)
         self.texts = (" AND ".join(one.text for one in self.bands),)
         self._equalities, self._reach, self._shift = tuple(equalities), reach, shift
 

@@ -365,15 +365,16 @@ class JoinEngine:
         """Store a block in its stream's chain."""
         chain, indexes = self.ledger.chains[k], partial(self._indexes, k, block.first, block.count)
         if self.shelves is None:
-            chain.insert(block, partial(self.subwindow, k), indexes, self.ledger.long_enough)
+            chain.insert(block, partial(self.subwindow, k, block), indexes, self.ledger.long_enough)
         else:
             self.shelves[k].insert(chain, block, indexes)
 
-    def subwindow(self, k: int) -> int:
-        """How many rows a new sub-window of stream k is made for."""
-        access = self.planning.access
+    def subwindow(self, k: int, block: Block | None = None) -> int:
+        """How many rows a new sub-window of stream k is made for. ``block``: its first rows, if they are known."""
+        access, ledger = self.planning.access, self.ledger
         kinds = () if access is None else access.kinds(k)
-        return self.planning.sizing.rows(k, self.ledger.chains[k].rows, kinds)
+        expected = None if block is None else ledger.expected(k, block)
+        return self.planning.sizing.rows(k, ledger.chains[k].rows, kinds, expected)
 
     def _indexes(
         self, k: int, base: int, rows: int, capacity: int, previous: SubWindow | None

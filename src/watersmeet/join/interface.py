@@ -10,6 +10,7 @@ import pyarrow as pa
 from watersmeet.join.ledger import Ledger
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.planning import Planning
+from watersmeet.join.pool import Pool
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.clock import TimeAxis
 
@@ -40,6 +41,10 @@ class Engine(Saved, Protocol):
     @property
     def lock(self) -> Any:
         """Held while something is written down; who only looks, or closes, need wait for no more. None: while anything is done."""
+
+    @property
+    def pool(self) -> Pool | None:
+        """Threads that help to gather results; None: there are none to spare."""
 
     def begin(self) -> None: ...
 

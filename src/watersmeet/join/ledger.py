@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.join.chain import Chain, Part, SubWindow
+from watersmeet.join.chain import Block, Chain, Part, SubWindow
 from watersmeet.join.flags import Flags
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
@@ -19,10 +19,11 @@ from watersmeet.join.outer import How, matched, unmatched
 from watersmeet.join.prepare import SLICE
 from watersmeet.join.sights import sights_for
 from watersmeet.streams.arrival import Admission, Arrivals, Arrived, Gone
-from watersmeet.streams.clock import TOP, TimeAxis
+from watersmeet.streams.clock import BOTTOM, TOP, TimeAxis
 from watersmeet.streams.payload import Chunks, Payload
 from watersmeet.streams.window import Window
 
+MOST = 64  # times as many rows as there are: no window is expected to have more
 Standing = tuple[Any, ...]
 """Counts, clock, and the marks of all that goes by arrival number."""
 
@@ -214,6 +215,22 @@ class Ledger:
         if axis is None or sub.times is None or sub.count < SLICE:
             return False
         return axis.windows_between(sub.min_time, sub.max_time) > 0.5
+
+    def expected(self, k: int, block: Block) -> int | None:
+        """How many rows of stream k its window of time will have, if they go on to come as those did that are here; None: unknown.
+
+        Without this a window that fills gets a sub-window each time that it has doubled, and each is probed by itself.
+        """
+        axis, times = self.arrivals.axis, block.times
+        if axis is None or times is None or not block.count:
+            return None
+        subwindows = self.chains[k].subwindows
+        first = min((sub.min_time for sub in subwindows), default=TOP)
+        last = max((sub.max_time for sub in subwindows), default=BOTTOM)
+        windows = axis.windows_of(k, min(first, int(times.min())), max(last, int(times.max())))
+        rows = self.chains[k].rows + block.count
+        # A burst of rows does not say that it goes on for a window.
+        return int(rows / max(windows, 1 / MOST)) if rows >= SLICE and windows > 0 else None
 
     # ---- who goes -----------------------------------------------------------------------------------------------
 

@@ -140,7 +140,9 @@ class Planning:
         two = len(ledger.streams) == 2
         plain = reaches(self.condition, two and not self._in_flow)
         even = [evenly(reach, samples) for reach in plain] if two else []
-        found = [(reach, measured(reach, samples)) for reach in (*plain, *even) if reach is not None]
+        known = [reach for reach in (*plain, *even) if reach is not None]
+        known += [other for reach in known for other in reach.other_classes(samples)]
+        found = [(reach, measured(reach, samples)) for reach in known]
         return [(reach, facts) for reach, facts in found if facts is not None]
 
     def forget(self) -> None:

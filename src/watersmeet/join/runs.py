@@ -6,6 +6,8 @@ sub-window by itself.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -88,7 +90,7 @@ class Search:
         if checks:
             low = np.array([lo for check in checks for lo, _ in check])
             high = np.array([hi for check in checks for _, hi in check])
-            firsts = np.array([0, *np.cumsum([len(check) for check in checks])])
+            firsts = _firsts(tuple([len(check) for check in checks]))
         since, until = validity.arrival_lo, validity.arrival_hi
         if isinstance(since, int) and isinstance(until, int):
             self._since[0], self._until[0] = since, until
@@ -108,6 +110,12 @@ class Search:
     def make_room(self, pairs: int) -> None:
         """For so many pairs, and more."""
         self.probes, self.stored = np.empty(2 * pairs, np.int64), np.empty(2 * pairs, np.int64)
+
+
+@lru_cache(maxsize=64)
+def _firsts(lengths: tuple[int, ...]) -> np.ndarray:
+    """Where each column's intervals begin, and where the last one's end."""
+    return np.array([0, *accumulate(lengths)])
 
 
 def anything(rows: int) -> Check:

@@ -10,7 +10,7 @@ PREFIX, FIELD = 20, 22  # bits; few enough for a key and its place in a batch to
 LAST = (1 << FIELD) - 1  # cell
 
 
-CLASSES = 17  # of lengths: below 1, 16, 256, ... codes
+CLASSES = 17  # of lengths: below 1, 16, 256, ... units of codes
 # Classes of a factor of 4 let fewer rows beside a match through; but a point looks in all of them, and prices from 20 to 500 have six
 # in place of three.
 # Their first PREFIX bits differ, so that what a probe looks for in two classes does not overlap.
@@ -18,8 +18,8 @@ SALTS = np.arange(CLASSES, dtype=np.int64) << (64 - PREFIX)
 
 
 @kernel
-def length_classes(begin, end, out, longest):
-    """The class c of each interval: it is less than 16**c codes long; 0, if it ends before it begins, or where.
+def length_classes(begin, end, bits, out, longest):
+    """The class c of each interval: it is less than 16**c units of 2**bits codes long; 0, if it ends before it begins, or where.
 
     ``longest``: by class, the length of the longest interval so far; -1: there is none.
     """
@@ -27,7 +27,7 @@ def length_classes(begin, end, out, longest):
         length = np.uint64(0)
         if end[i] > begin[i]:
             length = np.uint64(end[i]) - np.uint64(begin[i])
-        left, found = length, 0
+        left, found = length >> np.uint64(bits), 0
         while left:
             left >>= np.uint64(4)
             found += 1

@@ -1,13 +1,25 @@
 """Thinning candidate pairs in place: validity ranges and further bands. Each returns how many pairs remain."""
 
 from watersmeet.kernels.jit import kernel
+from watersmeet.kernels.raw import prefetch
+
+AHEAD = 16  # pairs: what they need is fetched meanwhile
 
 
 @kernel
 def keep_between(probe, row, n, values, lo, hi):
-    """Keep the pairs with lo[probe] <= values[row] <= hi[probe]: a band's codes, or the stored rows' times."""
+    """Keep the pairs with lo[probe] <= values[row] <= hi[probe]: a band's codes, or the stored rows' times.
+
+    Stored rows lie anywhere in the sub-window. Measured, three bands, 4,400 pairs of 10,000 probes and 500K rows, caches cold: 45 ns a
+    pair for 58 without fetching ahead. Tried and lost: one pass over all bands (80; with values of a row side by side 55, and 45 with
+    fetching, for another layout everywhere).
+    """
     kept = 0
     for i in range(n):
+        if i + AHEAD < n:
+            prefetch(values, row[i + AHEAD])
+            prefetch(lo, probe[i + AHEAD])
+            prefetch(hi, probe[i + AHEAD])
         p = probe[i]
         r = row[i]
         value = values[r]

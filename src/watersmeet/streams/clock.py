@@ -106,6 +106,11 @@ class TimeAxis:
             return int(self.shift(at, -self.duration[k])[0])
         return min(int(self.bounds(j, k, at)[0][0]) for j in others)
 
+    def windows_of(self, k: int, first: int, last: int) -> float:
+        """How many times as long as stream k's window the time from code ``first`` to ``last`` is."""
+        start, end = self.domain.values(np.array([first, last]))
+        return float((end - start) / max(self.duration[k], 1e-9))
+
     def windows_between(self, first: int, last: int) -> float:
         """How many times as long as all windows together the time from code ``first`` to ``last`` is."""
         start, end = self.domain.values(np.array([first, last]))

@@ -25,21 +25,19 @@ _WIDTHS: dict[int, type[np.signedinteger]] = {8: np.int8, 16: np.int16, 32: np.i
 _NO_BITS = np.empty(0, np.uint8)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a column of a chunk lies: addresses of row 0's validity bitmap (0: no NULL), values or offsets, and bytes."""
+# Where a column of a chunk lies: addresses of row 0's validity bitmap (0: no NULL), rows of the buffers before the chunk's first,
+# addresses of values or offsets, and of bytes.
+BITMAP, SKIPPED, VALUES, BYTES = range(4)
 
-    bitmap: int
-    skipped: int  # rows of the buffers before the chunk's first
-    values: int
-    bytes: int
 
-    @classmethod
-    def of(cls, column: pa.Array) -> "Place":
-        """Of an array that has one of the layouts."""
-        bitmap, *rest = (0 if buffer is None else buffer.address for buffer in column.buffers())
-        values, content = (*rest, 0, 0)[:2]
-        return cls(bitmap if column.null_count else 0, column.offset, values, content)
+def places(columns: Sequence[pa.Array]) -> np.ndarray:
+    """Where arrays lie that have one of the layouts: a row for each of the above, a column an array."""
+    found = np.zeros((4, len(columns)), np.int64)
+    for i, column in enumerate(columns):
+        addresses = [0 if buffer is None else buffer.address for buffer in column.buffers()]
+        bitmap, values, content = (*addresses, 0, 0)[:3]
+        found[:, i] = bitmap if column.null_count else 0, column.offset, values, content
+    return found
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,13 @@ class Gathering:
         """The rows by their place among those of all chunks, for Arrow."""
         return pa.array(self.numbers - self._firsts[0], mask=self.numbers < 0 if self._absent else None)
 
-    def column(self, kind: pa.DataType, layout: Layout, places: Sequence[Place]) -> pa.Array | None:
-        """A column of the rows. None: more text than one array has room for."""
-        skipped = np.array([place.skipped for place in places], np.int64) - self._firsts
-        bases = np.array([place.values for place in places], np.int64) + skipped * layout.width
-        bitmap, nulls = self._validity(places, skipped)
+    def column(self, kind: pa.DataType, layout: Layout, places: np.ndarray) -> pa.Array | None:
+        """A column of the rows, which lies at these ``places``. None: more text than one array has room for."""
+        skipped = places[SKIPPED] - self._firsts
+        bases = places[VALUES] + skipped * layout.width
+        bitmap, nulls = self._validity(places[BITMAP], skipped)
         if layout.text:
-            buffers = self._text(layout, bases, places)
+            buffers = self._text(layout, bases, np.ascontiguousarray(places[BYTES]))
             if buffers is None:
                 return None
         else:
@@ -105,22 +103,20 @@ class Gathering:
             buffers = [pa.py_buffer(values)]
         return pa.Array.from_buffers(kind, self.numbers.size, [bitmap, *buffers], nulls)
 
-    def _validity(self, places: Sequence[Place], skipped: np.ndarray) -> tuple[pa.Buffer | None, int]:
-        bitmaps = np.array([place.bitmap for place in places], np.int64)
+    def _validity(self, bitmaps: np.ndarray, skipped: np.ndarray) -> tuple[pa.Buffer | None, int]:
         if not (self._absent or bitmaps.any()):
             return None, 0
+        bitmaps = np.ascontiguousarray(bitmaps)
         found = np.empty((self.numbers.size + 7) // 8, np.uint8)
         nulls = gather_bits(self.numbers, self._chunks, bitmaps, skipped, _NO_BITS, found)
         return pa.py_buffer(found), int(nulls)
 
-    def _text(self, layout: Layout, bases: np.ndarray, places: Sequence[Place]) -> list[pa.Buffer] | None:
+    def _text(self, layout: Layout, bases: np.ndarray, contents: np.ndarray) -> list[pa.Buffer] | None:
         offsets = np.empty(self.numbers.size + 1, layout.kind)
         starts = np.empty(self.numbers.size, layout.kind)
         total = gather_lengths(self.numbers, self._chunks, bases, offsets, starts)
         if total > np.iinfo(layout.kind).max:
             return None
         content = np.empty(total, np.uint8)
-        gather_bytes(
-            self._chunks, np.array([place.bytes for place in places], np.int64), starts, offsets, content
-        )
+        gather_bytes(self._chunks, contents, starts, offsets, content)
         return [pa.py_buffer(offsets), pa.py_buffer(content)]

@@ -5,20 +5,26 @@ was born with and can still gather its rows after they have left the window.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.streams.gathering import Gathering, Layout, Place
+from watersmeet.streams.gathering import Gathering, Layout, places
 
 # So many chunks of at least so many rows, and fewer than that, become one. Larger ones stay as they are: merging them would hold up
-# a push for too long.
-_MERGED = ((64, 0, 64), (64, 0, 4096), (8, 4096, 16_384))
+# a push for too long, and kernels read many chunks as fast as few (10,000 rows a push of four columns: merging took a tenth of the push).
+# Only columns that Arrow has to gather are the faster for it.
+_MERGED = ((64, 0, 64), (64, 0, 4096))
+_FOR_ARROW = (8, 4096, 16_384)
 FANOUT, _, _FEW = _MERGED[0]
 # So few rows are cut out one by one: 2 rows of 64 chunks take 9 µs in place of 290, 32 rows 70 in place of 330; of a single chunk 8 rows
 # take as long either way.
 _SINGLE, _FROM_MANY = 8, 32
+
+
+Maker = Callable[[], pa.Array]  # of a column
 
 
 class Chunks:
@@ -27,53 +33,78 @@ class Chunks:
     __slots__ = ("_places", "batches", "firsts")
 
     def __init__(
-        self, batches: list[pa.RecordBatch], firsts: list[int], places: list[dict[str, Place]] | None = None
+        self, batches: list[pa.RecordBatch], firsts: list[int], places: dict[str, np.ndarray] | None = None
     ) -> None:
         self.batches, self.firsts = batches, firsts
-        self._places = [] if places is None else places  # where columns lie, as far as somebody has asked
+        # By column: where it lies in the oldest chunks, as far as somebody has asked. Replaced, never changed: several threads may ask.
+        self._places = {} if places is None else places
 
     def without(self, gone: int) -> "Chunks":
         """All but the oldest ``gone`` chunks."""
-        return Chunks(self.batches[gone:], self.firsts[gone:], self._places[gone:])
+        known = {name: table[:, gone:] for name, table in list(self._places.items())}
+        return Chunks(self.batches[gone:], self.firsts[gone:], known)
+
+    def with_merged(self, newest: int, merged: pa.RecordBatch) -> "Chunks":
+        """The same with so many of the newest chunks as one."""
+        kept = len(self.batches) - newest
+        known = {name: table[:, :kept] for name, table in list(self._places.items())}
+        return Chunks([*self.batches[:kept], merged], self.firsts[: kept + 1], known)
 
     def take(self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
         """The rows with these arrival numbers, in this order; -1 gives a row of nulls."""
-        if arrivals.size == 0 or not columns:
+        fields, makers = self._gathered(arrivals, columns, schema)
+        if fields is None:
             return _blank(arrivals.size, columns, schema)
+        return pa.RecordBatch.from_arrays([make() for make in makers], schema=pa.schema(fields))
+
+    def columns(self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema) -> list[Maker]:
+        """The same, a column at a time: each is made when it is called for, and by any thread."""
+        fields, makers = self._gathered(arrivals, columns, schema)
+        if fields is None:
+            blank = _blank(arrivals.size, columns, schema)
+            return [partial(blank.column, i) for i in range(len(columns))]
+        return makers
+
+    def _gathered(
+        self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema
+    ) -> tuple[list[pa.Field] | None, list[Maker]]:
+        """Which fields the columns are of, and who makes them; None: no row of theirs is wanted."""
+        if arrivals.size == 0 or not columns:
+            return None, []
         low, high = int(arrivals.min()), int(arrivals.max())
         if high < 0:
-            return _blank(arrivals.size, columns, schema)
+            return None, []
         absent = low < 0
         if absent:
             low = int(arrivals[arrivals >= 0].min())
         start = bisect_right(self.firsts, low) - 1
         stop = bisect_right(self.firsts, high)
         if not absent and arrivals.size <= (_SINGLE if stop - start == 1 else _FROM_MANY):
-            return self._one_by_one(arrivals, columns)
+            few = self._one_by_one(arrivals, columns)
+            return list(few.schema), [partial(few.column, i) for i in range(len(columns))]
         fields = [self.batches[start].schema.field(name) for name in columns]
         if absent:
             fields = [field.with_nullable(True) for field in fields]
         found = Gathering(arrivals, self.firsts[start:stop], high + 1, absent)
-        arrays = [self._column(found, field, start, stop) for field in fields]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        return fields, [partial(self._column, found, field, start, stop) for field in fields]
 
     def _column(self, found: Gathering, field: pa.Field, start: int, stop: int) -> pa.Array:
         layout = Layout.of(field.type)
         if layout is not None:
-            places = [self._place(chunk, field.name) for chunk in range(start, stop)]
-            column = found.column(field.type, layout, places)
+            column = found.column(field.type, layout, self._lies(field.name, stop)[:, start:stop])
             if column is not None:
                 return column
         chunks = pa.chunked_array([batch.column(field.name) for batch in self.batches[start:stop]])
         return chunks.take(found.offsets()).combine_chunks()
 
-    def _place(self, chunk: int, name: str) -> Place:
-        while len(self._places) <= chunk:
-            self._places.append({})
-        place = self._places[chunk].get(name)
-        if place is None:
-            place = self._places[chunk][name] = Place.of(self.batches[chunk].column(name))
-        return place
+    def _lies(self, name: str, stop: int) -> np.ndarray:
+        """Where a column lies in at least the first ``stop`` chunks."""
+        table = self._places.get(name)
+        known = 0 if table is None else table.shape[1]
+        if table is None or known < stop:
+            more = places([batch.column(name) for batch in self.batches[known:stop]])
+            self._places[name] = table = more if table is None else np.hstack((table, more))
+        return table
 
     def _one_by_one(self, arrivals: np.ndarray, columns: Sequence[str]) -> pa.RecordBatch:
         """A few rows, each cut out of its chunk."""
@@ -99,10 +130,16 @@ class Payload:
 
     def __init__(self, schema: pa.Schema, columns: Sequence[str]) -> None:
         self.schema = schema
-        self.columns = list(columns)
+        self._have(columns)
         self.chunks = Chunks([], [])
         self.end = 0  # arrival number of the next row
         self._small = 0  # small chunks since the last time that was looked after
+
+    def _have(self, columns: Sequence[str]) -> None:
+        self.columns = list(columns)
+        kinds = [self.schema.field(name).type for name in columns]
+        by_arrow = any(Layout.of(kind) is None for kind in kinds)
+        self._merged = (*_MERGED, _FOR_ARROW) if by_arrow else _MERGED  # which chunks become one
 
     def append(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -112,21 +149,21 @@ class Payload:
         chunks.firsts.append(self.end)
         self.end += batch.num_rows
         self._small = self._small + 1 if batch.num_rows < _FEW else FANOUT
-        if self._small >= FANOUT and len(chunks.batches) >= _MERGED[-1][0]:
+        if self._small >= FANOUT and len(chunks.batches) >= _FOR_ARROW[0]:
             self._small = 0
             self._compact()
 
     def _compact(self) -> None:
         """Merge the newest chunks when enough of one size class or below have gathered: each row is copied a few times at most."""
-        for fanout, least, limit in _MERGED:
+        for fanout, least, limit in self._merged:
             batches = self.chunks.batches
             newest = batches[-fanout:]
             if len(newest) == fanout and all(least <= batch.num_rows < limit for batch in newest):
                 try:
-                    merged = [*batches[:-fanout], pa.concat_batches(newest)]
+                    merged = pa.concat_batches(newest)
                 except pa.ArrowInvalid:  # more text than one array has room for: chunks may stay as they are
                     return
-                self.chunks = Chunks(merged, self.chunks.firsts[: len(merged)])
+                self.chunks = self.chunks.with_merged(fanout, merged)
 
     def drop_before(self, arrival: int) -> None:
         """Forget the chunks whose rows all came before ``arrival``."""
@@ -158,7 +195,7 @@ class Payload:
 
     def keep_columns(self, columns: Sequence[str]) -> None:
         """Narrow the rows to what is needed, once that is known."""
-        self.columns = list(columns)
+        self._have(columns)
         self.chunks = Chunks(
             [batch.select(self.columns) for batch in self.chunks.batches], list(self.chunks.firsts)
         )

@@ -53,6 +53,8 @@ class FlowEngine:
     work, and ``lock`` guards what both change: ledger, payload, arrivals and the list of pending pushes.
     """
 
+    pool = None  # whoever takes results gathers them alone: the cores are busy
+
     def __init__(
         self,
         streams: Sequence[str],
