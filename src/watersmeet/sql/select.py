@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.errors import ConditionError
 from watersmeet.sql.bind import Binder
-from watersmeet.sql.evaluate import Columns, evaluate
+from watersmeet.sql.evaluate import Columns, Evaluation
 from watersmeet.sql.names import Names, check_streams
 from watersmeet.sql.parse import parse_select
 from watersmeet.sql.syntax import Source, Syntax
@@ -74,17 +74,18 @@ class BoundSelect:
 
     def evaluate(self, columns: Columns, n: int) -> pa.RecordBatch:
         """The list's values for ``n`` aligned rows; ``columns`` maps (stream, column) to arrays."""
+        values = Evaluation(columns, n)
         arrays = [
-            self._array(expr, type_, columns, n)
+            self._array(expr, type_, columns, values)
             for expr, type_ in zip(self.expressions, self._types, strict=True)
         ]
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.nulls(n, pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _array(self, expr: Expr, type_: pa.DataType, columns: Columns, n: int) -> pa.Array:
+    def _array(self, expr: Expr, type_: pa.DataType, columns: Columns, values: Evaluation) -> pa.Array:
         if not isinstance(expr, Column):
-            return evaluate(expr, columns, n)
+            return values.of(expr)
         column = columns[expr.stream, expr.name]
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
