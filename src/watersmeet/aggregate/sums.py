@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from watersmeet.aggregate.rows import Rows
 from watersmeet.aggregate.slots import LEAST, Cells
 from watersmeet.aggregate.table import Table
 from watersmeet.aggregate.values import decimal_words, plain
@@ -110,7 +111,8 @@ class FloatSums:
         self._limbs = table.slots.add(Limbs())
         self._squares = table.slots.add(Limbs()) if squares else None
 
-    def add(self, slots: np.ndarray, column: pa.Array, valid: np.ndarray, sign: int) -> None:
+    def add(self, slots: np.ndarray, rows: Rows, name: str, sign: int) -> None:
+        column, valid = rows.column(name), rows.valid(name)
         bits = raw(column if column.type == pa.float64() else pc.cast(column, pa.float64()), INT64)
         low, high = map(int, float_span(bits, valid))
         limbs, squares = self._limbs, self._squares
@@ -161,16 +163,18 @@ class WholeSums:
         self._limbs = table.slots.add(Limbs(2 * self._words + 1))  # one more than a number has: for carries
         self._squares = table.slots.add(Limbs(4 * self._words + 1)) if squares else None
 
-    def add(self, slots: np.ndarray, column: pa.Array, valid: np.ndarray, sign: int) -> None:
-        words = self._read(column)
+    def add(self, slots: np.ndarray, rows: Rows, name: str, sign: int) -> None:
+        words, valid = self._read(rows.column(name)), rows.valid(name)
         self._limbs.count(slots.size)
-        if not self._add_totals(slots, words, valid, sign):
+        if not self._add_totals(slots, words, valid, rows, sign):
             add_words(slots, words, valid, sign, self._limbs.data, self.counts.data)
         if self._squares is not None:
             self._squares.count(slots.size)
             add_word_squares(slots, words, valid, sign, self._squares.data)
 
-    def _add_totals(self, slots: np.ndarray, words: np.ndarray, valid: np.ndarray, sign: int) -> bool:
+    def _add_totals(
+        self, slots: np.ndarray, words: np.ndarray, valid: np.ndarray, rows: Rows, sign: int
+    ) -> bool:
         """Add up in one word a group, then add that; False: nothing was done, as groups are many or numbers large."""
         groups = self._table.used
         if groups * FEW > slots.size:
@@ -180,7 +184,7 @@ class WholeSums:
         if sizes == WIDE or (sizes + 1) * slots.size >= 2**63:
             return False
         add_totals(totals, sign, self._limbs.data)
-        self.counts.data[:groups] += sign * (counts if valid.size else np.bincount(slots, minlength=groups))
+        self.counts.data[:groups] += sign * (counts if valid.size else rows.tally(slots, groups))
         return True
 
     def _read(self, column: pa.Array) -> np.ndarray:

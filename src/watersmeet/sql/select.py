@@ -17,7 +17,7 @@ from watersmeet.sql.evaluate import Columns, Evaluation
 from watersmeet.sql.names import Names, check_streams
 from watersmeet.sql.parse import parse_select
 from watersmeet.sql.syntax import Source, Syntax
-from watersmeet.sql.tree import Column, Expr, columns_of
+from watersmeet.sql.tree import Column, Expr, columns_of, shared
 
 Item = tuple[str, bool, Expr]
 """(name, whether the user gave it, expression)."""
@@ -64,7 +64,7 @@ class BoundSelect:
     """A select list whose columns and types are known."""
 
     def __init__(self, items: list[tuple[str, Expr]], schemas: Mapping[str, pa.Schema]) -> None:
-        self.expressions = tuple(expr for _, expr in items)
+        self.expressions = shared(expr for _, expr in items)
         self.schema = pa.schema([_field(name, expr, schemas) for name, expr in items])
         self._types = self.schema.types  # a schema makes its fields anew each time it is asked for them
         needed = dict.fromkeys(column for expr in self.expressions for column in columns_of(expr))

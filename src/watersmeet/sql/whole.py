@@ -2,7 +2,8 @@
 
 What stays true: a value is worked out here only if it is exactly what the type rules give. A *bound* on each magnitude is known from the
 values themselves, and carried through the arithmetic: nothing overflows; the result has all its digits behind the point, and no more before
-it than its type has. Everything else is left to ``arithmetic.py``. What several expressions share is worked out once.
+it than its type has. Everything else is left to ``arithmetic.py``. What several expressions share, as one object (``tree.shared``), is
+worked out once.
 
 6M rows of price * (1 - discount) and of that * (1 + tax), decimals of 15 digits: 0.63 s by Arrow, 0.09 here.
 """
@@ -55,7 +56,9 @@ class Wholes:
 
     def __init__(self, value: Callable[[Expr], Value]) -> None:
         self._value = value
-        self._found: dict[Expr, Whole | None] = {}
+        self._found: dict[
+            int, Whole | None
+        ] = {}  # by identity: a tree's hash takes as long as a column's arithmetic
 
     def array(self, expr: Expr) -> pa.Array | None:
         """An expression's values; None: Arrow has to do it."""
@@ -70,9 +73,9 @@ class Wholes:
         return pa.Array.from_buffers(expr.type, found.numbers.size, [bitmap, pa.py_buffer(words)])
 
     def _of(self, expr: Expr) -> Whole | None:
-        if expr not in self._found:
-            self._found[expr] = self._worked_out(expr) if is_whole(expr) else _read(self._value(expr))
-        return self._found[expr]
+        if id(expr) not in self._found:
+            self._found[id(expr)] = self._worked_out(expr) if is_whole(expr) else _read(self._value(expr))
+        return self._found[id(expr)]
 
     def _worked_out(self, expr: Expr) -> Whole | None:
         assert isinstance(expr, Call)

@@ -25,21 +25,18 @@ _WIDTHS: dict[int, type[np.signedinteger]] = {8: np.int8, 16: np.int16, 32: np.i
 _NO_BITS = np.empty(0, np.uint8)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a column of a chunk lies: addresses of row 0's validity bitmap (0: no NULL), values or offsets, and bytes."""
+# Where a column of each chunk lies, a row each: rows of the buffers before the chunk's first, addresses of row 0's validity bitmap (0: no
+# NULL), values or offsets, and bytes. An array: a stream may have thousands of chunks, and every result reads them.
+Places = np.ndarray
+NO_PLACES: Places = np.empty((0, 4), np.int64)
+_SKIPPED, _BITMAP, _VALUES, _BYTES = range(4)
 
-    bitmap: int
-    skipped: int  # rows of the buffers before the chunk's first
-    values: int
-    bytes: int
 
-    @classmethod
-    def of(cls, column: pa.Array) -> "Place":
-        """Of an array that has one of the layouts."""
-        bitmap, *rest = (0 if buffer is None else buffer.address for buffer in column.buffers())
-        values, content = (*rest, 0, 0)[:2]
-        return cls(bitmap if column.null_count else 0, column.offset, values, content)
+def place_of(column: pa.Array) -> tuple[int, int, int, int]:
+    """Of an array that has one of the layouts: a row of ``Places``."""
+    bitmap, *rest = (0 if buffer is None else buffer.address for buffer in column.buffers())
+    values, content = (*rest, 0, 0)[:2]
+    return column.offset, bitmap if column.null_count else 0, values, content
 
 
 @dataclass(frozen=True)
@@ -87,10 +84,10 @@ class Gathering:
         """The rows by their place among those of all chunks, for Arrow."""
         return pa.array(self.numbers - self._firsts[0], mask=self.numbers < 0 if self._absent else None)
 
-    def column(self, kind: pa.DataType, layout: Layout, places: Sequence[Place]) -> pa.Array | None:
+    def column(self, kind: pa.DataType, layout: Layout, places: Places) -> pa.Array | None:
         """A column of the rows. None: more text than one array has room for."""
-        skipped = np.array([place.skipped for place in places], np.int64) - self._firsts
-        bases = np.array([place.values for place in places], np.int64) + skipped * layout.width
+        skipped = places[:, _SKIPPED] - self._firsts
+        bases = places[:, _VALUES] + skipped * layout.width
         bitmap, nulls = self._validity(places, skipped)
         if layout.text:
             buffers = self._text(layout, bases, places)
@@ -105,22 +102,20 @@ class Gathering:
             buffers = [pa.py_buffer(values)]
         return pa.Array.from_buffers(kind, self.numbers.size, [bitmap, *buffers], nulls)
 
-    def _validity(self, places: Sequence[Place], skipped: np.ndarray) -> tuple[pa.Buffer | None, int]:
-        bitmaps = np.array([place.bitmap for place in places], np.int64)
+    def _validity(self, places: Places, skipped: np.ndarray) -> tuple[pa.Buffer | None, int]:
+        bitmaps = np.ascontiguousarray(places[:, _BITMAP])
         if not (self._absent or bitmaps.any()):
             return None, 0
         found = np.empty((self.numbers.size + 7) // 8, np.uint8)
         nulls = gather_bits(self.numbers, self._chunks, bitmaps, skipped, _NO_BITS, found)
         return pa.py_buffer(found), int(nulls)
 
-    def _text(self, layout: Layout, bases: np.ndarray, places: Sequence[Place]) -> list[pa.Buffer] | None:
+    def _text(self, layout: Layout, bases: np.ndarray, places: Places) -> list[pa.Buffer] | None:
         offsets = np.empty(self.numbers.size + 1, layout.kind)
         starts = np.empty(self.numbers.size, layout.kind)
         total = gather_lengths(self.numbers, self._chunks, bases, offsets, starts)
         if total > np.iinfo(layout.kind).max:
             return None
         content = np.empty(total, np.uint8)
-        gather_bytes(
-            self._chunks, np.array([place.bytes for place in places], np.int64), starts, offsets, content
-        )
+        gather_bytes(self._chunks, np.ascontiguousarray(places[:, _BYTES]), starts, offsets, content)
         return [pa.py_buffer(offsets), pa.py_buffer(content)]

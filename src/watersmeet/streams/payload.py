@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.streams.gathering import Gathering, Layout, Place
+from watersmeet.streams.gathering import NO_PLACES, Gathering, Layout, Places, place_of
 
 # So many chunks of at least so many rows, and fewer than that, become one. Larger ones stay as they are: merging them would hold up
 # a push for too long.
@@ -27,14 +27,15 @@ class Chunks:
     __slots__ = ("_places", "batches", "firsts")
 
     def __init__(
-        self, batches: list[pa.RecordBatch], firsts: list[int], places: list[dict[str, Place]] | None = None
+        self, batches: list[pa.RecordBatch], firsts: list[int], places: dict[str, Places] | None = None
     ) -> None:
         self.batches, self.firsts = batches, firsts
-        self._places = [] if places is None else places  # where columns lie, as far as somebody has asked
+        self._places = {} if places is None else places  # where columns lie, as far as somebody has asked
 
     def without(self, gone: int) -> "Chunks":
         """All but the oldest ``gone`` chunks."""
-        return Chunks(self.batches[gone:], self.firsts[gone:], self._places[gone:])
+        places = {name: known[gone:] for name, known in self._places.items()}
+        return Chunks(self.batches[gone:], self.firsts[gone:], places)
 
     def take(self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
         """The rows with these arrival numbers, in this order; -1 gives a row of nulls."""
@@ -60,20 +61,20 @@ class Chunks:
     def _column(self, found: Gathering, field: pa.Field, start: int, stop: int) -> pa.Array:
         layout = Layout.of(field.type)
         if layout is not None:
-            places = [self._place(chunk, field.name) for chunk in range(start, stop)]
-            column = found.column(field.type, layout, places)
+            column = found.column(field.type, layout, self._places_of(field.name, stop)[start:stop])
             if column is not None:
                 return column
         chunks = pa.chunked_array([batch.column(field.name) for batch in self.batches[start:stop]])
         return chunks.take(found.offsets()).combine_chunks()
 
-    def _place(self, chunk: int, name: str) -> Place:
-        while len(self._places) <= chunk:
-            self._places.append({})
-        place = self._places[chunk].get(name)
-        if place is None:
-            place = self._places[chunk][name] = Place.of(self.batches[chunk].column(name))
-        return place
+    def _places_of(self, name: str, stop: int) -> Places:
+        """Where a column of at least the chunks before ``stop`` lies: what was known before is not asked again."""
+        known = self._places.get(name, NO_PLACES)
+        if len(known) < stop:
+            # All that there are by now: several threads may ask, and each makes the same.
+            fresh = [place_of(batch.column(name)) for batch in self.batches[len(known) :]]
+            known = self._places[name] = np.concatenate([known, np.array(fresh, np.int64)])
+        return known
 
     def _one_by_one(self, arrivals: np.ndarray, columns: Sequence[str]) -> pa.RecordBatch:
         """A few rows, each cut out of its chunk."""
