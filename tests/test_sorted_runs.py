@@ -111,3 +111,38 @@ def test_ranges_hold_as_many_rows_as_there_are_matches(
     start, end = run.ranges(Bounds(lo, lo + width, np.arange(lo.size, dtype=np.int32)))
     inside = (stored >= lo[:, None]) & (stored <= (lo + width)[:, None])
     assert np.array_equal(end - start, inside.sum(1))
+
+
+@given(
+    st.lists(st.integers(-20, 20), max_size=40),
+    st.lists(st.integers(-30, 30), max_size=20),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_bounds_that_are_not_near_have_no_candidates(
+    stored: list[int], probing: list[int], below: int, above: int, buffered: bool
+) -> None:
+    """Of those that are left out none has a key; where there is no key among the first and the last at all, nothing is left."""
+    ordered, order = sort_keys(np.array(stored, np.int64))
+    index = BISort(1 << 11)
+    index.insert(Keys(ordered, order), 0)
+    if not buffered:
+        index.flush()
+    centres = np.sort(np.array(probing, np.int64))
+    bounds = Bounds(centres - below, centres + above, np.arange(centres.size, dtype=np.int32))
+    near = index.near(bounds)
+    left = set() if near is None else set(near.rows.tolist())
+    matching = {
+        probe
+        for probe, key in enumerate(centres.tolist())
+        if any(key - below <= s <= key + above for s in stored)
+    }
+    assert matching <= left
+    if not buffered and stored:
+        inside = {
+            probe
+            for probe, key in enumerate(centres.tolist())
+            if key + above >= min(stored) and key - below <= max(stored)
+        }
+        assert left == inside

@@ -50,7 +50,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "rows": ("values",),
         "slots": (),
         "table": ("slots",),
-        "sums": ("table", "values"),
+        "sums": ("table", "rows"),
         "order": ("rows",),
         "bag": ("order", "table"),
         "extreme": ("order", "table"),

@@ -54,7 +54,7 @@ class Sums:
         self.counts = self.of.counts
 
     def add(self, slots: np.ndarray, rows: Rows, sign: int) -> None:
-        self.of.add(slots, rows.column(self._column), rows.valid(self._column), sign)
+        self.of.add(slots, rows, self._column, sign)
 
 
 class Accumulators:

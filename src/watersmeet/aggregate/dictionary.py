@@ -11,14 +11,17 @@ import pyarrow.types as pt
 from watersmeet.aggregate.values import Codec, Texts
 from watersmeet.codes.column import validity
 from watersmeet.codes.text import BytesDomain
+from watersmeet.kernels.code import hash_bytes
 from watersmeet.kernels.dictionary import (
     BYTES,
     EMPTY,
     FREED,
     FRESH,
+    RECENT,
     gather_texts,
     number_texts,
     place_texts,
+    recall,
     text_offsets,
 )
 
@@ -39,22 +42,31 @@ class Dictionary(Codec):
         self._room = np.zeros(3, np.int64)
         self._enough = SLACK
         self._shift, self._table = _empty(4 * LEAST)
+        self._recent = _none_recent()
 
     def __len__(self) -> int:
         return int(self._room[FRESH] - self._room[FREED])
 
     def encode(self, column: pa.Array) -> np.ndarray:
-        data, offsets, hashes = self._domain.texts(column)
+        data, offsets = self._domain.bytes(column)
         valid = validity(column)
-        mask = ALL if valid is None else valid
-        out = np.empty(hashes.size, np.int64)
-        row = 0
+        out, missed = np.empty(len(column), np.int64), np.empty(len(column), np.int64)
+        missed = missed[: recall(data, offsets, ALL if valid is None else valid, self._recent, out, missed)]
+        if missed.size:
+            self._number(data, offsets, missed, out)
+        return out.reshape(-1, 1)
+
+    def _number(self, data: np.ndarray, offsets: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+        """The numbers of the texts of some rows, old and new ones."""
+        hashes = np.empty(out.size, np.uint64)
+        hash_bytes(data, offsets, hashes)
+        done = 0
         while True:
-            state = self._table, self._shift, self.entries, self.arena, self._freed, self._room
-            row = number_texts(data, offsets, hashes, mask, row, *state, out)
-            if row == hashes.size:
-                return out.reshape(-1, 1)
-            self._grow(int(offsets[row + 1] - offsets[row]))
+            state = self._table, self._shift, self.entries, self.arena, self._freed, self._room, self._recent
+            done = number_texts(data, offsets, hashes, rows, done, *state, out)
+            if done == rows.size:
+                return
+            self._grow(int(offsets[rows[done] + 1] - offsets[rows[done]]))
 
     def _grow(self, size: int) -> None:
         """Room for one more text, of ``size`` bytes."""
@@ -74,6 +86,7 @@ class Dictionary(Codec):
         entries, arena, room = self.entries.copy(), np.empty(self.arena.size, np.uint8), self._room.copy()
         freed = np.empty(len(entries), np.int64)
         place_texts(used, table, shift, entries, self.arena, freed, room, arena)
+        self._recent = _none_recent()  # before a number can be given again
         self._shift, self._table, self.entries, self.arena, self._freed, self._room = (
             shift,
             table,
@@ -109,6 +122,10 @@ class Dictionary(Codec):
             used[numbers[numbers >= 0]] = True
         self._place(used)
         self._enough = SLACK + 2 * len(self)
+
+
+def _none_recent() -> np.ndarray:
+    return np.full((RECENT, 2), EMPTY, np.int64)
 
 
 def _empty(places: int) -> tuple[np.uint64, np.ndarray]:

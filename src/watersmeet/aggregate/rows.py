@@ -16,6 +16,7 @@ class Rows:
         self._batch = batch
         self._valid: dict[str, np.ndarray] = {}
         self._words: dict[str, np.ndarray] = {}
+        self._tally: np.ndarray | None = None
         self.numbers = numbers
 
     def __len__(self) -> int:
@@ -36,6 +37,12 @@ class Rows:
         if name not in self._words:
             self._words[name] = codec.encode(self.column(name))
         return self._words[name]
+
+    def tally(self, slots: np.ndarray, groups: int) -> np.ndarray:
+        """How many rows each of the first slots has; ``slots``: of all rows, always the same."""
+        if self._tally is None:
+            self._tally = np.bincount(slots, minlength=groups)
+        return self._tally
 
     def keys(self, names: tuple[str, ...], codecs: list[Codec]) -> np.ndarray:
         """The words of some columns beside each other, NULL among them."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from watersmeet.aggregate.rows import Rows
 from watersmeet.aggregate.slots import LEAST, Cells
 from watersmeet.aggregate.table import Table
 from watersmeet.aggregate.values import decimal_words, plain
@@ -32,10 +33,12 @@ from watersmeet.kernels.limbs import (
     float_span,
 )
 from watersmeet.kernels.magnitude import averages, decimals, doubles, variances
+from watersmeet.kernels.narrow import WIDE, add_totals, total
 
 FLOAT64, INT64 = np.dtype(np.float64), np.dtype(np.int64)
 LOWEST = -1074  # the exponent of bit 0 of limb 0 for doubles
 NO_WINDOW = -1
+FEW = 4  # rows a group, from which on groups are few
 NO_COUNTS = np.empty(0, np.int64)
 
 
@@ -108,7 +111,8 @@ class FloatSums:
         self._limbs = table.slots.add(Limbs())
         self._squares = table.slots.add(Limbs()) if squares else None
 
-    def add(self, slots: np.ndarray, column: pa.Array, valid: np.ndarray, sign: int) -> None:
+    def add(self, slots: np.ndarray, rows: Rows, name: str, sign: int) -> None:
+        column, valid = rows.column(name), rows.valid(name)
         bits = raw(column if column.type == pa.float64() else pc.cast(column, pa.float64()), INT64)
         low, high = map(int, float_span(bits, valid))
         limbs, squares = self._limbs, self._squares
@@ -153,19 +157,35 @@ class WholeSums:
     """Of a column of integers or decimals, as whole numbers of its last digit; ``squares``: of their squares too."""
 
     def __init__(self, table: Table, kind: pa.DataType, squares: bool) -> None:
-        self._kind = kind
+        self._kind, self._table = kind, table
         self._words = 2 if pt.is_uint64(kind) else max(1, kind.bit_width // 64)
         self.counts: Cells = table.column()
         self._limbs = table.slots.add(Limbs(2 * self._words + 1))  # one more than a number has: for carries
         self._squares = table.slots.add(Limbs(4 * self._words + 1)) if squares else None
 
-    def add(self, slots: np.ndarray, column: pa.Array, valid: np.ndarray, sign: int) -> None:
-        words = self._read(column)
+    def add(self, slots: np.ndarray, rows: Rows, name: str, sign: int) -> None:
+        words, valid = self._read(rows.column(name)), rows.valid(name)
         self._limbs.count(slots.size)
-        add_words(slots, words, valid, sign, self._limbs.data, self.counts.data)
+        if not self._add_totals(slots, words, valid, rows, sign):
+            add_words(slots, words, valid, sign, self._limbs.data, self.counts.data)
         if self._squares is not None:
             self._squares.count(slots.size)
             add_word_squares(slots, words, valid, sign, self._squares.data)
+
+    def _add_totals(
+        self, slots: np.ndarray, words: np.ndarray, valid: np.ndarray, rows: Rows, sign: int
+    ) -> bool:
+        """Add up in one word a group, then add that; False: nothing was done, as groups are many or numbers large."""
+        groups = self._table.used
+        if groups * FEW > slots.size:
+            return False
+        totals, counts = np.zeros(groups, np.int64), np.zeros(groups if valid.size else 0, np.int64)
+        sizes = int(total(slots, words.reshape(-1), words.shape[1], valid, totals, counts))
+        if sizes == WIDE or (sizes + 1) * slots.size >= 2**63:
+            return False
+        add_totals(totals, sign, self._limbs.data)
+        self.counts.data[:groups] += sign * (counts if valid.size else rows.tally(slots, groups))
+        return True
 
     def _read(self, column: pa.Array) -> np.ndarray:
         if pt.is_decimal(column.type):

@@ -75,6 +75,11 @@ class Table:
         self.slots.clear(slots)
 
     @property
+    def used(self) -> int:
+        """Slots are below this number, those that were dropped among them."""
+        return int(self._room[FRESH])
+
+    @property
     def held_slots(self) -> int:
         """How many slots are alive."""
         return int(self._room[HELD])

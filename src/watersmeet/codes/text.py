@@ -28,6 +28,9 @@ _OFFSETS: dict[pa.DataType, np.dtype[Any]] = {
 }
 
 
+_NO_BYTES = np.zeros(1, np.uint8), np.zeros(1, np.int64)
+
+
 class BytesDomain(Domain):
     """Strings or binary."""
 
@@ -55,7 +58,7 @@ class BytesDomain(Domain):
         rows = len(column)
         codes = np.empty(rows, np.uint64)
         if not rows:
-            return np.zeros(1, np.uint8), np.zeros(1, np.int64), codes
+            return *_NO_BYTES, codes
         data, offsets = _bytes(column, dtype)
         (prefix_bytes if self.ordered else hash_bytes)(data, offsets, codes)
         return data, offsets, codes
@@ -66,6 +69,13 @@ class BytesDomain(Domain):
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         return self._hashed(column, _OFFSETS.get(column.type))
+
+    def bytes(self, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """All bytes of a column, and where each value starts and the last one ends."""
+        column = plain_column(column)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        return _bytes(column, _OFFSETS.get(column.type)) if len(column) else _NO_BYTES
 
     def everywhere(self) -> "BytesDomain":
         """The same without an interner."""

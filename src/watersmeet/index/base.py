@@ -77,11 +77,14 @@ class Bounds:
 
     def share(self, i: int, parts: int) -> "Bounds":
         """One of ``parts`` equal parts."""
+        return self.between(self.lo.size * i // parts, self.lo.size * (i + 1) // parts)
 
-        def cut(array: np.ndarray) -> np.ndarray:
-            return array[array.size * i // parts : array.size * (i + 1) // parts]
-
-        return Bounds(cut(self.lo), cut(self.hi), cut(self.rows), tuple(cut(array) for array in self.beside))
+    def between(self, first: int, stop: int) -> "Bounds":
+        """Those at the places [first, stop)."""
+        if first == 0 and stop == self.lo.size:
+            return self
+        cut = slice(first, stop)
+        return Bounds(self.lo[cut], self.hi[cut], self.rows[cut], tuple(array[cut] for array in self.beside))
 
 
 class SortedRun(Protocol):
@@ -118,6 +121,10 @@ class Index(ABC):
 
         The consumer copies what it needs before it resumes the iterator.
         """
+
+    def near(self, bounds: Bounds) -> Bounds | None:
+        """Of bounds, at least those within which there is a key; None: there is none. What is left out has no candidates."""
+        return bounds
 
     @abstractmethod
     def seal(self) -> None:

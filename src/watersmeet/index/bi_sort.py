@@ -88,6 +88,14 @@ class BISort(Index):
         self.adopt(keys[:kept].copy(), rows[:kept].copy())
         return True
 
+    def near(self, bounds: Bounds) -> Bounds | None:
+        """Where keys grow with time, as numbers of orders do, most runs lie outside of most bounds: two searches spare a pass over all."""
+        if self.buffered or not self.keys.size or not bounds.lo.size:
+            return bounds if self.buffered else None
+        first = int(bounds.hi.searchsorted(self.keys[0]))
+        stop = int(bounds.lo.searchsorted(self.keys[-1], "right"))
+        return bounds.between(first, stop) if first < stop else None
+
     def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
         if self.keys.size:
             lo, hi, probes = bounds.lo, bounds.hi, bounds.rows

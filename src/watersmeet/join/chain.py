@@ -197,8 +197,9 @@ class SubWindow:
     def candidates(self, probe: Probe, buffer: PairBuffer) -> Iterator[int]:
         """Yield n each time ``buffer[:n]`` holds pairs that satisfy driver, checked bands and validity range."""
         index = self.indexes[probe.by]
-        thin = self._filters(probe)
-        for bounds in probe.bounds:
+        near = [bounds for bounds in map(index.near, probe.bounds) if bounds is not None]
+        thin = self._filters(probe) if near else []
+        for bounds in near:
             yield from _thinned(index.pairs(bounds, buffer), buffer, thin)
 
     def _filters(self, probe: Probe) -> list[Thin]:

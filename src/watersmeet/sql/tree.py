@@ -6,7 +6,7 @@ Equal trees mean equal values, so that two bounds on the same expression are see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -100,6 +100,20 @@ def substituted(expr: Expr, columns: Mapping[tuple[str, str], Expr]) -> Expr:
     if isinstance(expr, Call):
         return replace(expr, args=tuple(substituted(arg, columns) for arg in expr.args))
     return expr
+
+
+def shared(exprs: Iterable[Expr]) -> tuple[Expr, ...]:
+    """The same expressions, in which equal parts are one object."""
+    known: dict[Any, Expr] = {}
+
+    def one(expr: Expr) -> Expr:
+        if not isinstance(expr, Call):
+            return known.setdefault(expr, expr)
+        args = tuple(map(one, expr.args))
+        key = expr.op, expr.type, expr.option, *map(id, args)  # not the tree's own hash: that is of all below
+        return known.setdefault(key, replace(expr, args=args))
+
+    return tuple(map(one, exprs))
 
 
 def conjunction(parts: list[Expr]) -> Expr | None:
