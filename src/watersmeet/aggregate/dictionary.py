@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from watersmeet.aggregate.values import Codec, Texts
-from watersmeet.codes.column import validity
+from watersmeet.codes.column import number_type, plain_column, raw, validity
 from watersmeet.codes.text import BytesDomain
 from watersmeet.kernels.code import hash_bytes
 from watersmeet.kernels.dictionary import (
@@ -18,6 +18,7 @@ from watersmeet.kernels.dictionary import (
     FREED,
     FRESH,
     RECENT,
+    find_texts,
     gather_texts,
     number_texts,
     place_texts,
@@ -67,6 +68,29 @@ class Dictionary(Codec):
             if done == rows.size:
                 return
             self._grow(int(offsets[rows[done] + 1] - offsets[rows[done]]))
+
+    def find(self, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """The number of each text, and which have one: those that were encoded before. Nothing is entered."""
+        column = plain_column(column)
+        if pt.is_dictionary(column.type):
+            return self._find_entries(column)
+        data, offsets, hashes = self._domain.texts(column)
+        valid = validity(column)
+        out = np.empty(hashes.size, np.int64)
+        mask = ALL if valid is None else valid
+        find_texts(data, offsets, hashes, mask, self._table, self._shift, self.entries, self.arena, out)
+        return out, out != EMPTY
+
+    def _find_entries(self, column: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, each entry of the column's own dictionary once."""
+        numbers, _ = self.find(column.dictionary)
+        places, valid = raw(column.indices, number_type(column.indices.type)), validity(column)
+        if valid is not None:
+            places = np.where(valid, places, 0)
+        out = numbers[places] if numbers.size else np.full(len(column), EMPTY)
+        if valid is not None:
+            out[~valid] = EMPTY
+        return out, out != EMPTY
 
     def _grow(self, size: int) -> None:
         """Room for one more text, of ``size`` bytes."""

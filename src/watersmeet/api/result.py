@@ -5,6 +5,7 @@ also after the rows have left their windows.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 from weakref import ref
 
@@ -21,6 +22,9 @@ from watersmeet.streams.payload import Chunks, Maker
 
 _NO_ROWS = Chunks([], [])  # of a stream that has not begun
 SHARED = 8192  # rows from which on threads are worth waking
+_NONE_MISSING: Mapping[str, np.ndarray] = MappingProxyType(
+    {}
+)  # one for all: a push may give a thousand results
 
 
 class Latest:
@@ -129,7 +133,7 @@ class Result:
         """Rows refused as late, by stream; a stream without late rows is not in it."""
         self.punctuations = punctuations
         """With ``order=``: marks that say how far the output is complete; a sequence of ``Punctuation``."""
-        self.missing = missing or {}
+        self.missing = missing or _NONE_MISSING
         """With ``on_core_failure="continue"``: by stream, the arrival numbers of stored rows that were lost with a core while this
         push ran. Pairs of these rows with rows of this push may be missing; nothing else is."""
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from watersmeet.kernels.product import write_lists, write_repeated
 
 NOBODY = -1
 _EMPTY = np.empty(0, np.int64)
+_NONE: list[Any] = []
 
 
 @dataclass(slots=True)
@@ -128,6 +130,11 @@ class Matches:
         self.counts += other.counts
         self.products += other.products
 
+    @staticmethod
+    def of(columns: tuple[np.ndarray, ...]) -> "Matches":
+        """These, and no more: nothing may be added."""
+        return Matches([columns], _NONE, _NONE, len(columns), _NONE)
+
     @property
     def some(self) -> bool:
         """Whether anything was found."""
@@ -138,9 +145,12 @@ class Matches:
 
     @property
     def count(self) -> int:
-        found = sum(self.counts)
+        found = 0
         for columns in self.pairs:
             found += columns[0].size
+        if not (self.counts or self.ranges or self.products):
+            return found
+        found += sum(self.counts)
         for records in self.ranges:
             found += records.count
         for product in self.products:

@@ -116,6 +116,23 @@ def number_texts(data, offsets, hashes, rows, at, table, shift, entries, arena, 
 
 
 @kernel
+def find_texts(data, offsets, hashes, valid, table, shift, entries, arena, out):
+    """The number of each text data[offsets[i]:offsets[i+1]]; EMPTY where there is none."""
+    mask, everywhere = table.size - 1, valid.size == 0
+    for i in range(hashes.size):
+        out[i] = EMPTY
+        if everywhere or valid[i]:
+            start, size, code = offsets[i], offsets[i + 1] - offsets[i], np.int64(hashes[i])
+            place = np.int64(hashes[i] >> shift)
+            while table[place] != EMPTY and not (
+                entries[table[place], HASH] == code
+                and same_text(data, start, size, entries, table[place], arena)
+            ):
+                place = (place + 1) & mask
+            out[i] = table[place]
+
+
+@kernel
 def place_texts(used, table, shift, entries, arena, freed, room, fresh_arena):
     """Enter all numbers in use into an empty table, and their bytes into another arena; the others may be given again."""
     mask = table.size - 1

@@ -11,7 +11,6 @@ A block that starts warm gets the past as its first turn: the rows that are stil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,10 +22,12 @@ from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import join_type
 from watersmeet.join.reading import reading_state, restore_reading
-from watersmeet.query.delta import Delta, Part
+from watersmeet.query.delta import Answers, Delta, Nothing, Part, Selected
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
+from watersmeet.query.rule import rule_of
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.sql.select import BoundSelect
+from watersmeet.sql.tree import Expr
 from watersmeet.streams.clock import TimeAxis
 from watersmeet.streams.payload import Chunks
 
@@ -61,6 +62,9 @@ class Turn(Protocol):
 
     def of(self, block: Block) -> Delta:
         """What a block gives, which is asked once."""
+
+    def found(self, block: Block) -> Delta | None:
+        """Of a filter that is evaluated with others, the rows that constants let pass; None: it is evaluated alone."""
 
     def rows(self, block: Block) -> pa.RecordBatch:
         """The rows that a block gives, gathered once, in the order of the arrivals that have caused them."""
@@ -189,15 +193,22 @@ class JoinBlock(Block):
 
 
 class FilterBlock(Block):
-    """The rows for which a predicate is true."""
+    """The rows for which a predicate is true. ``rule``: the same for a set of rules, which may have found the rows already."""
 
     def __init__(self, instruction: Filter, below: Block) -> None:
         super().__init__(instruction, (below,))
-        self.predicate = instruction.predicate
+        self.predicate: Expr = instruction.predicate
+        self.rule = rule_of(instruction.predicate)
 
     def give(self, turn: Turn) -> Delta:
-        delta = turn.of(self.inputs[0])
-        return replace(delta, parts=tuple(part.where(self.predicate) for part in delta.parts))
+        found, left = turn.found(self), self.predicate
+        if found is None:
+            found = turn.of(self.inputs[0])
+        elif self.rule is None or self.rule.rest is None or not found.count:
+            return found
+        else:
+            left = self.rule.rest
+        return found.with_parts(tuple([part.where(left) for part in found.parts]))
 
 
 class ProjectBlock(Block):
@@ -206,10 +217,22 @@ class ProjectBlock(Block):
     def __init__(self, instruction: Project, below: Block, schemas: Mapping[str, pa.Schema]) -> None:
         super().__init__(instruction, (below,))
         self.select = BoundSelect(list(zip(instruction.names, instruction.exprs, strict=True)), schemas)
+        self._answers: Answers | None = None
+        self._nothing: tuple[Delta | None, Delta | None] = None, None  # nothing, and what is made of it
 
     def give(self, turn: Turn) -> Delta:
         delta = turn.of(self.inputs[0])
-        return replace(delta, parts=tuple(replace(part, select=self.select) for part in delta.parts))
+        known, nothing = self._nothing
+        if delta is known and nothing is not None:
+            return nothing
+        (part,) = delta.parts
+        part, answers = part._replace(select=self.select), self._answers
+        if answers is None or answers.schemas != part.schemas:
+            answers = self._answers = Answers(part)
+        given = Selected((part,), delta.late, delta.watermark, answers=answers)
+        if isinstance(delta, Nothing):
+            self._nothing = delta, given
+        return given
 
 
 class UnionBlock(Block):

@@ -6,18 +6,19 @@ computed of the rows in the end: nothing is copied until somebody wants rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.api.result import Rows
+from watersmeet.api.result import Result, Rows
 from watersmeet.join.matches import NOBODY, Matches
 from watersmeet.query.instruction import PRESENT
 from watersmeet.sql.evaluate import evaluate
 from watersmeet.sql.select import BoundSelect
-from watersmeet.sql.tree import Expr, columns_of
+from watersmeet.sql.tree import Column, Expr, columns_of
 from watersmeet.streams.payload import Chunks
 
 _NO_ROWS = Chunks([], [])
@@ -28,9 +29,8 @@ _MOST, _FEW = (
 Late = Mapping[str, pa.RecordBatch]
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows of some leaves, side by side."""
+class Part(NamedTuple):
+    """Rows of some leaves, side by side. There may be one for every query in every push: a tuple is made in no time."""
 
     leaves: tuple[str, ...]
     schemas: tuple[pa.Schema, ...]
@@ -44,15 +44,24 @@ class Part:
         numbers = self.matches.columns()
         if not numbers[0].size:
             return self
-        wanted: dict[str, list[str]] = {}
-        for column in columns_of(predicate):
-            wanted.setdefault(column.stream, []).append(column.name)
-        passed = evaluate(predicate, self._columns(wanted, self.chunks, numbers), numbers[0].size)
+        passed = evaluate(predicate, self.columns(columns_of(predicate), numbers), numbers[0].size)
         mask = passed.fill_null(False).to_numpy(zero_copy_only=False)
         if mask.all():
             return self
-        kept = Matches([tuple(column[mask] for column in numbers)], streams=len(numbers))
-        return replace(self, matches=kept)
+        return self._replace(matches=Matches.of(tuple([column[mask] for column in numbers])))
+
+    def emptied(self) -> Part:
+        """None of the rows."""
+        return self._replace(matches=Matches(streams=len(self.leaves)), chunks=[None] * len(self.leaves))
+
+    def columns(
+        self, columns: Iterable[Column], numbers: Sequence[np.ndarray]
+    ) -> dict[tuple[str, str], pa.Array]:
+        """What expressions read of the rows with these numbers."""
+        wanted: dict[str, list[str]] = {}
+        for column in dict.fromkeys(columns):
+            wanted.setdefault(column.stream, []).append(column.name)
+        return self._columns(wanted, self.chunks, numbers)
 
     def rows(self, chunks: Sequence[Chunks | None], numbers: Sequence[np.ndarray]) -> pa.RecordBatch:
         """The selected columns of the rows with these numbers."""
@@ -104,11 +113,55 @@ class Delta:
 
     @property
     def count(self) -> int:
-        return sum(part.matches.count for part in self.parts)
+        return sum([part.matches.count for part in self.parts])
 
     def gathered(self) -> list[pa.RecordBatch]:
         """The rows of each part."""
         return [part.rows(part.chunks, part.matches.columns()) for part in self.parts]
+
+    def with_parts(self, parts: tuple[Part, ...]) -> Delta:
+        """Other rows, by the same push."""
+        return Delta(parts, self.late, self.watermark)
+
+
+@dataclass(frozen=True)
+class Nothing(Delta):
+    """No rows, none of them late, and no watermark. It holds nothing of a push, so that it stays from push to push."""
+
+    @property
+    def count(self) -> int:
+        return 0
+
+
+class Answers:
+    """What Results ask for the rows of a block, and the Result of no rows. It holds nothing of a push, and stays: most of many queries
+    find little in most pushes, and what is not made need not be collected.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.schemas, self.nothing = part.schemas, Nothing((part.emptied(),))
+        self._known: dict[tuple[str, ...], tuple[Answer, Result]] = {}
+
+    def of(self, streams: tuple[str, ...]) -> tuple[Answer, Result]:
+        """``streams``: the leaves by their names in the text."""
+        known = self._known.get(streams)
+        if known is None:
+            answer = Answer(self.nothing, streams)
+            known = self._known[streams] = answer, Result(answer, *side_by_side(self.nothing), {})
+        return known
+
+
+@dataclass(frozen=True)
+class Selected(Delta):
+    """Rows of which columns are named."""
+
+    answers: Answers = field(kw_only=True)
+
+    def result(self, streams: tuple[str, ...], late: Late) -> Result:
+        """The rows as a Result. ``streams``: the leaves by their names in the text."""
+        answer, nothing = self.answers.of(streams)
+        part = self.parts[0]
+        return Result(answer, part.matches, part.chunks, late) if late or part.matches.some else nothing
 
 
 @dataclass(frozen=True)
@@ -136,7 +189,7 @@ class Made:
         return self._rows.slice(0, arrivals[0].size)
 
 
-def result_of(delta: Delta, streams: Sequence[str]) -> tuple[Rows, Matches, list[Chunks | None]]:
+def result_of(delta: Delta, streams: Sequence[str]) -> tuple[Rows, Matches, Sequence[Chunks | None]]:
     """What a ``Result`` is made of. ``streams``: the leaves of all parts, by their names in the text."""
     if isinstance(delta, Told):
         return Made(delta.rows), Matches([(np.arange(delta.count),)], streams=1), []
@@ -164,10 +217,10 @@ class Answer:
         return pa.concat_batches(batches)
 
 
-def side_by_side(delta: Delta) -> tuple[Matches, list[Chunks | None]]:
+def side_by_side(delta: Delta) -> tuple[Matches, Sequence[Chunks | None]]:
     """The numbers and chunks of all parts, each part's in columns of its own."""
     if len(delta.parts) == 1:
-        return delta.parts[0].matches, list(delta.parts[0].chunks)
+        return delta.parts[0].matches, delta.parts[0].chunks
     width = sum(len(part.leaves) for part in delta.parts)
     matches, chunks = Matches(streams=width), list[Chunks | None]()
     for part in delta.parts:

@@ -10,9 +10,12 @@ from watersmeet.query.block import Block
 from watersmeet.query.catalog import Entry
 from watersmeet.query.feed import Feed
 from watersmeet.query.graph import blocks_of
+from watersmeet.query.rules import Place
 
 
-def explain_processor(feed: Feed, entries: Mapping[str, Entry], assigned: Assignment | None = None) -> str:
+def explain_processor(
+    feed: Feed, entries: Mapping[str, Entry], rules: Mapping[Block, Place], assigned: Assignment | None = None
+) -> str:
     """The streams, the fabric, then each query."""
     lines = [
         f"table {name}: {counted(feed.stored(name), 'row')}"
@@ -23,7 +26,9 @@ def explain_processor(feed: Feed, entries: Mapping[str, Entry], assigned: Assign
     if assigned is not None:
         lines.append(summary(assigned))
     readers = block_readers(entries)
-    return "\n".join([*lines, *(explain_query(entry, readers, assigned) for entry in entries.values())])
+    return "\n".join(
+        [*lines, *(explain_query(entry, readers, rules, assigned) for entry in entries.values())]
+    )
 
 
 def block_readers(entries: Mapping[str, Entry]) -> Counter[Block]:
@@ -32,8 +37,15 @@ def block_readers(entries: Mapping[str, Entry]) -> Counter[Block]:
     return Counter(block for root in roots for block in set(blocks_of(root)))
 
 
-def explain_query(entry: Entry, readers: Mapping[Block, int], assigned: Assignment | None = None) -> str:
-    """A query: what it is doing, its blocks, each above those it reads from, and where it stands in the fabric."""
+def explain_query(
+    entry: Entry,
+    readers: Mapping[Block, int],
+    rules: Mapping[Block, Place],
+    assigned: Assignment | None = None,
+) -> str:
+    """A query: what it is doing, its blocks, each above those it reads from, and where it stands in the fabric. ``rules``: filters that are
+    evaluated together.
+    """
     state = "running"
     if entry.waits is not None:
         state = f"waiting for {entry.waits}"
@@ -45,12 +57,15 @@ def explain_query(entry: Entry, readers: Mapping[Block, int], assigned: Assignme
     places = (
         [] if assigned is None else [f"  fabric: {line}" for line in placement_lines(assigned, entry.name)]
     )
-    return "\n".join([head, *_lines(entry.root, readers, 1), *places])
+    return "\n".join([head, *_lines(entry.root, readers, rules, 1), *places])
 
 
-def _lines(block: Block, readers: Mapping[Block, int], depth: int) -> list[str]:
+def _lines(block: Block, readers: Mapping[Block, int], rules: Mapping[Block, Place], depth: int) -> list[str]:
     shared = "; shared" if readers[block] > 1 else ""
+    if block in rules:
+        together, _ = rules[block]
+        shared += f"; evaluated with {counted(len(together.filters) - 1, 'other')} by {together.by}"
     first, *rest = str(block.instruction).split("\n")
     lines = [f"{first} ({counted(block.rows, 'row')}{shared})", *rest]
-    below = [line for one in block.inputs for line in _lines(one, readers, depth + 1)]
+    below = [line for one in block.inputs for line in _lines(one, readers, rules, depth + 1)]
     return ["  " * depth + line for line in lines] + below

@@ -36,6 +36,7 @@ from watersmeet.query.instruction import (
 )
 from watersmeet.query.punctual import ClockBlock, PunctualBlock
 from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
+from watersmeet.query.rules import Place, arranged
 from watersmeet.query.top import TopBlock
 from watersmeet.query.window_blocks import DistinctBlock, OpenBlock, WindowsBlock
 
@@ -106,6 +107,7 @@ class Graph:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.blocks: Mapping[Key, Block] = {}
+        self._arranged: Mapping[Block, Place] | None = None  # of these blocks; None: not yet known
 
     def become(
         self,
@@ -120,14 +122,14 @@ class Graph:
         the names of their queries with them, for ``QueryFailedError``. ``past`` gets what new joins that start warm have found;
         None: none is given anything, as all will be restored.
         """
-        made = {block.key: block for root in kept for block in blocks_of(root)}
+        made = _all_of(kept)
         try:
             roots = [self._root(*plan, made, past) for plan in plans]
             changes.append(Change(self.blocks, made))
         except BaseException:
             self._let_go(made, self.blocks)
             raise
-        self.blocks = made
+        self._arranged, self.blocks = None, made
         return roots
 
     def settle(self, change: Change) -> None:
@@ -137,13 +139,13 @@ class Graph:
     def undo(self, change: Change) -> None:
         """The blocks that were there before. May be repeated."""
         self._let_go(change.after, change.before)
-        self.blocks = change.before
+        self._arranged, self.blocks = None, change.before
 
     def keep(self, roots: Iterable[Block]) -> None:
         """Only these blocks, and those they read from. May be repeated."""
-        kept = {block.key: block for root in roots for block in blocks_of(root)}
+        kept = _all_of(roots)
         self._let_go(self.blocks, kept)
-        self.blocks = kept
+        self._arranged, self.blocks = None, kept
 
     def _let_go(self, some: Mapping[Key, Block], others: Mapping[Key, Block]) -> None:
         for key, block in some.items():
@@ -226,6 +228,13 @@ class Graph:
         own = self.feed.windows[sliding.stream].time
         return self.feed.known.schemas[sliding.stream], own is not None and own == sliding.window.time
 
+    @property
+    def rules(self) -> Mapping[Block, Place]:
+        """The filters that are evaluated together: made anew when the blocks are others."""
+        if self._arranged is None:
+            self._arranged = arranged(self.blocks.values())
+        return self._arranged
+
     def mark(self) -> Any:
         """How all blocks stand."""
         return [(block, block.mark()) for block in self.blocks.values()]
@@ -235,6 +244,19 @@ class Graph:
         """As they were at the mark. May be repeated."""
         for block, standing in mark:
             block.back_to(standing)
+
+
+def _all_of(roots: Iterable[Block]) -> dict[Key, Block]:
+    """Blocks and all that they read from, by key. Many read from the same few: those are gone through once."""
+    made: dict[Key, Block] = {}
+    for root in roots:
+        left = [root]
+        while left:
+            block = left.pop()
+            if block.key not in made:
+                made[block.key] = block
+                left += reversed(block.inputs)
+    return made
 
 
 def _by_leaf(plan: Instruction, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:

@@ -405,7 +405,8 @@ class Processor:
         with self._lock:
             if not self._inside:
                 self._running.mend()
-            return explain_processor(self._running.feed, self._running.entries, self._running.assigned)
+            running = self._running
+            return explain_processor(running.feed, running.entries, running.graph.rules, running.assigned)
 
     def fabric_assignment(self) -> FabricAssignment:
         """Where the queries stand in the fabric, and the instructions that program it."""
@@ -420,7 +421,8 @@ class Processor:
 
     def _explain_one(self, entry: Entry) -> str:
         with self._lock:
-            return explain_query(entry, block_readers(self._running.entries), self._running.assigned)
+            running = self._running
+            return explain_query(entry, block_readers(running.entries), running.graph.rules, running.assigned)
 
     def _find(self, name: str, number: int) -> Entry | None:
         entry = self._running.entries.get(name)

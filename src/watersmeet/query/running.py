@@ -19,7 +19,7 @@ from watersmeet.join.outcome import Outcome
 from watersmeet.query.answer import Bound
 from watersmeet.query.block import JoinBlock
 from watersmeet.query.catalog import Entry, bound_entry, read_query
-from watersmeet.query.delta import Late, result_of
+from watersmeet.query.delta import Late, Selected, result_of
 from watersmeet.query.feed import Batches, Feed, Known
 from watersmeet.query.graph import (
     COLD,
@@ -209,7 +209,9 @@ class Running:
         firsts = {name: feed.arrived(name) for name in arrows}
         outcomes = self._joined(lambda: feed.push(arrows, sequence, turns), stopped)
         feed.remember(arrows, times, sequence, turns)
-        turn = GraphTurn(feed.known.schemas, arrows, firsts, outcomes, feed.names, sequence)
+        turn = GraphTurn(
+            feed.known.schemas, arrows, firsts, outcomes, feed.names, sequence, rules=self.graph.rules
+        )
         results = self._results(turn, stopped)
         return self._counted(results, stopped, self._pushes + 1)
 
@@ -302,10 +304,14 @@ class Running:
         assert entry.bound is not None
         delta = turn.of(entry.root)
         late = self._late(delta.late, entry.bound)
+        if isinstance(delta, Selected):
+            return delta.result(entry.bound.names, late)
         return Result(*result_of(delta, entry.bound.names), late)
 
     def _late(self, late: Late, bound: Bound) -> Late:
         """Late rows by stream; of a stream that is read again, by its name in the text."""
+        if not late:
+            return late
         names = dict(zip(bound.plan.leaves, bound.names, strict=True))
         return {
             leaf if leaf in self.feed.windows else names.get(leaf, leaf): batch

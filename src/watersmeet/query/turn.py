@@ -14,6 +14,7 @@ from watersmeet.join.matches import NOBODY
 from watersmeet.join.outcome import Outcome
 from watersmeet.query.block import Block
 from watersmeet.query.delta import Delta, Part
+from watersmeet.query.rules import Found, Place
 
 NOT_NOW = -1  # the place of a row that was there before
 
@@ -32,6 +33,8 @@ class GraphTurn:
     # Times to which streams have come without a row.
     clocks: Mapping[str, pa.Array] = field(default_factory=dict)
     counts: bool = True  # whether blocks count what they give; of the past they do not
+    # Filters that are evaluated together: the set of each, and its number in it. Of the past none are: it is of one query.
+    rules: Mapping[Block, Place] = field(default_factory=dict)
     _given: dict[Block, Delta] = field(default_factory=dict)
     _rows: dict[Block, pa.RecordBatch] = field(default_factory=dict)
     _failed: dict[Block, Exception] = field(default_factory=dict)
@@ -71,6 +74,15 @@ class GraphTurn:
             block.rows += delta.count * self.counts
             self._given[block] = delta
         return self._given[block]
+
+    def found(self, block: Block) -> Delta | None:
+        place = self.rules.get(block)
+        if place is None:
+            return None
+        together, number = place
+        found = self.of(together)
+        assert isinstance(found, Found)
+        return found.of(number)
 
     def rows(self, block: Block) -> pa.RecordBatch:
         if block not in self._rows:

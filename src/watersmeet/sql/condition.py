@@ -31,9 +31,18 @@ from watersmeet.sql.names import check_streams
 from watersmeet.sql.parse import parse_condition
 from watersmeet.sql.program import Program, compiled
 from watersmeet.sql.syntax import Source, Syntax
-from watersmeet.sql.tree import Call, Column, Expr, Literal, columns_of, conjunction, streams_of, walk
+from watersmeet.sql.tree import (
+    Column,
+    Expr,
+    Literal,
+    columns_of,
+    conjunction,
+    conjuncts,
+    negation_pushed,
+    streams_of,
+    walk,
+)
 
-_NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 SIDES: tuple[Side, Side] = ("left", "right")
 _INT64 = np.iinfo(np.int64)
 _FALSE = Literal(pa.bool_(), False)
@@ -212,7 +221,7 @@ class BoundCondition:
         filters: dict[str, list[Expr]] = {stream: [] for stream in streams}
         atoms: list[tuple[Atom, list[Expr]]] = []
         rest: list[Expr] = []
-        for part in _conjuncts(_negation_pushed(condition, negate=False)):
+        for part in conjuncts(negation_pushed(condition)):
             touched = streams_of(part)
             atom = None
             if len(touched) == 2:
@@ -256,7 +265,7 @@ class BoundCondition:
         """The residual of two streams in two parts: what the machine of ``program.py`` can do, and the rest."""
         if self.residual is None:
             return None, None
-        parts = [(part, compiled(part, self.streams)) for part in _conjuncts(self.residual)]
+        parts = [(part, compiled(part, self.streams)) for part in conjuncts(self.residual)]
         known = conjunction([part for part, program in parts if program is not None])
         program = None if known is None else compiled(known, self.streams)
         if program is None:
@@ -327,26 +336,6 @@ def _merge(atoms: list[tuple[Atom, list[Expr]]], atom: Atom, part: Expr) -> None
             atoms[place] = (both, [*parts, part])
             return
     atoms.append((atom, [part]))
-
-
-def _conjuncts(expr: Expr) -> list[Expr]:
-    if isinstance(expr, Call) and expr.op == "and":
-        return [part for arg in expr.args for part in _conjuncts(arg)]
-    return [expr]
-
-
-def _negation_pushed(expr: Expr, *, negate: bool) -> Expr:
-    """NOT moved inwards to where it flips a comparison: right because the order is total, NaN included."""
-    if isinstance(expr, Call) and expr.op == "not":
-        return _negation_pushed(expr.args[0], negate=not negate)
-    if isinstance(expr, Call) and expr.op in ("and", "or"):
-        op = {"and": "or", "or": "and"}[expr.op] if negate else expr.op
-        return Call(expr.type, op, tuple(_negation_pushed(arg, negate=negate) for arg in expr.args))
-    if not negate:
-        return expr
-    if isinstance(expr, Call) and expr.op in _NEGATED:
-        return Call(expr.type, _NEGATED[expr.op], expr.args)
-    return Call(pa.bool_(), "not", (expr,))
 
 
 def _named(stream: str, batch: pa.RecordBatch, columns: list[Column]) -> dict[tuple[str, str], pa.Array]:

@@ -20,6 +20,7 @@ _PRECEDENCE = {"or": 1, "and": 2, "not": 3, "is_null": 4, "like": 4, "ilike": 4,
 _PRECEDENCE |= dict.fromkeys(("=", "<=>", "<>", "<", "<=", ">", ">="), 4)
 _PRECEDENCE |= {"+": 5, "-": 5, "*": 6, "/": 6, "%": 6, "div": 6, "negative": 7}
 _TIGHTEST = 8
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _SQL_TYPES = {
     pa.large_string(): "STRING",
     pa.large_binary(): "BINARY",
@@ -121,6 +122,27 @@ def conjunction(parts: list[Expr]) -> Expr | None:
     if len(parts) < 2:
         return parts[0] if parts else None
     return Call(pa.bool_(), "and", tuple(parts))
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
+    """What must all be true for the expression to be true."""
+    if isinstance(expr, Call) and expr.op == "and":
+        return [part for arg in expr.args for part in conjuncts(arg)]
+    return [expr]
+
+
+def negation_pushed(expr: Expr, *, negate: bool = False) -> Expr:
+    """NOT moved inwards to where it flips a comparison: right because the order is total, NaN included."""
+    if isinstance(expr, Call) and expr.op == "not":
+        return negation_pushed(expr.args[0], negate=not negate)
+    if isinstance(expr, Call) and expr.op in ("and", "or"):
+        op = {"and": "or", "or": "and"}[expr.op] if negate else expr.op
+        return Call(expr.type, op, tuple(negation_pushed(arg, negate=negate) for arg in expr.args))
+    if not negate:
+        return expr
+    if isinstance(expr, Call) and expr.op in _NEGATED:
+        return Call(expr.type, _NEGATED[expr.op], expr.args)
+    return Call(pa.bool_(), "not", (expr,))
 
 
 def quoted(name: str) -> str:
