@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from harness import examples
+from refusals import place_of, refused_alike
 
 SCHEMA = {"k": pa.int64(), "x": pa.int64(), "sym": pa.string(), "ts": pa.timestamp("us")}
 NOT = "a query must be made of what is supported; got {}, which is not; {}"
@@ -158,18 +159,8 @@ REFUSED = [
 def test_a_text_is_refused_with_its_place_and_nothing_is_changed(
     sql: str, said: str, underlined: str
 ) -> None:
-    qp = processor()
-    kept = qp.create("kept", "SELECT k FROM t")
-    before = qp.explain()
-    for call in (lambda: qp.create("new", sql), lambda: kept.alter(sql)):
-        with pytest.raises(wm.ConditionError) as caught:
-            call()
-        text = str(caught.value)
-        message, line, carets = text.rsplit("\n", 2)
-        assert message == said
-        start = carets.index("^")
-        assert line[start : start + carets.count("^")] == underlined
-        assert qp.explain() == before
+    text = refused_alike(processor(), "SELECT k FROM t", sql)
+    assert place_of(text) == (said, underlined)
 
 
 def test_whatever_is_written_is_taken_or_refused_by_our_own_error() -> None:

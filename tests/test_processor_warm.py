@@ -291,10 +291,10 @@ def test_a_warm_query_that_waits_begins_with_what_is_stored_then() -> None:
 def test_a_waiting_query_that_cannot_start_warm_is_stopped_and_no_other() -> None:
     qp = wm.Processor(a=wm.Rows(2), b=wm.Rows(10))
     timed = {"a": wm.Range(5, time="x"), "b": wm.Range(5, time="x")}
-    qp.create("bad", "SELECT a.x FROM a JOIN b ON a.x = b.x", start="warm", windows=timed)
-    qp.create("good", "SELECT a.x FROM a JOIN b ON a.x = b.x", start="warm")
     for number in range(4):
         qp.push(a={"x": [number, number]})
+    qp.create("bad", "SELECT a.x FROM a JOIN b ON a.x = b.x", start="warm", windows=timed)
+    qp.create("good", "SELECT a.x FROM a JOIN b ON a.x = b.x", start="warm")
     results = qp.push(b={"x": [3]})
     assert "column 'x' of stream 'a': 6 rows of it are stored no more" in results.stopped["bad"]
     assert results["good"].count == 2

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from refusals import place_of, refused_alike
 from test_processor_errors import NOT, processor
 
 KINDS = "COUNT, COUNT_IF, SUM, AVG, MIN, MAX, VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP, FIRST, LAST, MIN_BY, MAX_BY"
@@ -193,18 +194,8 @@ REFUSED = [
 def test_a_text_is_refused_with_its_place_and_nothing_is_changed(
     sql: str, said: str, underlined: str
 ) -> None:
-    qp = processor()
-    kept = qp.create("kept", "SELECT k, COUNT(*) AS n FROM t GROUP BY k")
-    before = qp.explain()
-    for call in (lambda: qp.create("new", sql), lambda: kept.alter(sql)):
-        with pytest.raises(wm.ConditionError) as caught:
-            call()
-        message, _, mark = str(caught.value).split("\n")
-        line = str(caught.value).split("\n")[1]
-        assert message == said
-        start = mark.index("^")
-        assert line[start : mark.rindex("^") + 1] == underlined
-        assert qp.explain() == before
+    text = refused_alike(processor(), "SELECT k, COUNT(*) AS n FROM t GROUP BY k", sql)
+    assert place_of(text) == (said, underlined)
 
 
 CHANGES = "use emit='update', 'complete' or 'changelog', or GROUP BY window(ts, ...)"
@@ -272,14 +263,7 @@ EMITS = [
 
 @pytest.mark.parametrize(("sql", "emit", "said"), EMITS, ids=[f"{emit}: {sql}" for sql, emit, _ in EMITS])
 def test_what_cannot_be_given_so_is_refused(sql: str, emit: str, said: str) -> None:
-    qp = processor()
-    kept = qp.create("kept", "SELECT k FROM t")
-    before = qp.explain()
-    for call in (lambda: qp.create("new", sql, emit=emit), lambda: kept.alter(sql, emit=emit)):
-        with pytest.raises(wm.OptionError) as caught:
-            call()
-        assert str(caught.value) == said
-        assert qp.explain() == before
+    assert refused_alike(processor(), "SELECT k FROM t", sql, wm.OptionError, emit=emit) == said
 
 
 def test_a_window_over_rows_that_only_come_is_refused_where_they_are_appended() -> None:

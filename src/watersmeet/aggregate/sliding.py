@@ -44,10 +44,10 @@ class Expiry:
         self.seen, self.clock = seen, clock
         return bound
 
-    def advance(self, time: pa.Array) -> int:
-        """The clock has come to a time without a row. Returns the bound."""
+    def advance(self, times: pa.Array) -> int:
+        """The clock has come to some times without a row. Returns the bound."""
         if self._axis is not None:
-            self.clock = max(self.clock, int(self._axis.column_codes(0, time)[0]))
+            self.clock = max(self.clock, int(self._axis.column_codes(0, times).max()))
         return self._bound(self.seen, self.clock)
 
     def _bound(self, seen: int, clock: int) -> int:

@@ -133,6 +133,7 @@ class SharedStream:
         self.names.append(self)
         self.readers: list[tuple[JoinEngine, int]] = []
         self.kept = TOP  # rows from this number on are stored, also if nobody reads them
+        self.held = TOP  # the same, for somebody who will read them
         self._shelves: list[Shelf] = []
 
     @property
@@ -163,7 +164,8 @@ class SharedStream:
     def drop_unseen(self) -> None:
         """Let go of rows that no reader can see any more."""
         ends = [engine.ledger.chains[k].first for name in self.names for engine, k in name.readers]
-        self.payload.drop_before(min(*ends, self.names[0].kept, self.payload.end))
+        owner = self.names[0]
+        self.payload.drop_before(min(*ends, owner.kept, owner.held, self.payload.end))
 
 
 class _Noted:
@@ -220,10 +222,15 @@ class SharedStreams:
         firsts: Sequence[int],
         admission: Admission,
         probed: bool,
+        goes_on: bool = False,
     ) -> Outcome:
-        """Give a new reader rows that are stored, the first of each stream with these numbers. It counts at once."""
+        """Give a new reader rows that are stored, the first of each stream with these numbers. It counts at once.
+
+        ``goes_on``: it stands at these numbers, and may have been given rows before them.
+        """
         ledger = engine.ledger
-        ledger.start_at(np.array(firsts))
+        if not goes_on:
+            ledger.start_at(np.array(firsts))
         pushed = ledger.judged(batches, admission)
         capacities: list[list[int]] = []
         for k, mine in enumerate(pushed):
@@ -361,7 +368,8 @@ class SharedStreams:
             return
         for engine in self.readers:
             engine.take_back()
-        for stream, mark in zip(self.streams, self._before, strict=True):
+        # Streams that were made since are other names of these, for a join that has begun since.
+        for stream, mark in zip(self.streams, self._before, strict=False):
             stream.payload.back_to(mark)
             stream.forget()
         self._before = None

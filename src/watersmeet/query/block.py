@@ -53,9 +53,8 @@ class Turn(Protocol):
     def moves(self, stream: str) -> bool:
         """Whether rows of a stream come, or its clock moves on."""
 
-    @property
-    def clocks(self) -> Mapping[str, pa.Array]:
-        """Times to which streams have come without a row."""
+    def ticks(self, stream: str) -> tuple[pa.Array, np.ndarray] | None:
+        """Times to which a stream has come without a row, and for each the place of the next row to arrive; None: there are none."""
 
     def joined(self, engine: JoinEngine) -> Outcome:
         """What a join has found."""

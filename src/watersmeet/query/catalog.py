@@ -11,7 +11,7 @@ from watersmeet.errors import ConditionError, OptionError
 from watersmeet.query.answer import Bound, bind_query, check_emit
 from watersmeet.query.bind import Setting
 from watersmeet.query.block import Block, JoinBlock
-from watersmeet.query.graph import WARM, Start, Starts, blocks_of, joins_of, remembering
+from watersmeet.query.graph import AT_ONCE, WARM, Start, Starts, blocks_of, joins_of, remembering
 from watersmeet.query.instruction import Join
 from watersmeet.query.parse import parse_query
 from watersmeet.query.statement import Derived, Query, Select, StreamName
@@ -73,7 +73,11 @@ class Entry:
     asked: Asked
     bound: Bound | None = None
     starts: Starts = field(default_factory=dict)  # of all that remembers
-    since: Mapping[str, int] = field(default_factory=dict)  # by stream: the first row that it was given
+    since: Mapping[str, int] = field(
+        default_factory=dict
+    )  # by stream: the first row that it was given, or will be
+    # The moment of the history at which it was created or altered, if it had to wait then; None: it has begun.
+    moment: int | None = None
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by stream: those that it may name
     generation: int = 0  # how often it was altered
     warm: bool = False  # whether it begins with the rows that are stored
@@ -106,7 +110,7 @@ class Entry:
 
     def because(self, reason: str) -> Entry:
         """The same, stopped."""
-        return replace(self, bound=None, starts={}, root=None, waits=None, stopped=reason)
+        return replace(self, bound=None, starts={}, root=None, waits=None, moment=None, stopped=reason)
 
 
 def bound_entry(
@@ -120,8 +124,8 @@ def bound_entry(
     """A query with what is known by now: it runs, or waits for what is not known. What does not fit is refused. It names the columns that
     its streams had when it began: others may have been added since.
 
-    ``kept``: what it had before that remembers, which goes on, unless the past of it is asked for. Other blocks begin ``now``; a warm
-    query shares them with others, if their past is not asked for.
+    ``now``: how blocks begin that are new. ``kept``: what it had before that remembers, which goes on, unless the past of it is asked for.
+    A warm query shares new ones with others, if their past is not asked for.
     """
     asked = entry.asked
     unknown = sorted(asked.streams - schemas.keys())
@@ -149,7 +153,8 @@ def bound_entry(
             TimeAxis(join.leaves, join.windows, [schemas[stream] for stream in join.streams])
     stateful = list(remembering(bound.plan))
     looks_back = entry.backfill or (
-        entry.warm and any(not isinstance(one, Join) and one not in kept for one in stateful)
+        entry.warm
+        and (now.moment != AT_ONCE or any(not isinstance(one, Join) and one not in kept for one in stateful))
     )
     if looks_back:
         kept = {}

@@ -17,23 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.codes.interning import Interner
-from watersmeet.errors import OptionError
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.shared import SharedStream, SharedStreams
 from watersmeet.query.block import JoinBlock
 from watersmeet.streams.batch import Reader, one_batch, retyped
-from watersmeet.streams.clock import BOTTOM, TOP, TimeAxis, refuse_time
-from watersmeet.streams.history import History, Steps, newest_over
+from watersmeet.streams.clock import TOP, TimeAxis, refuse_time
+from watersmeet.streams.history import History, Steps
 from watersmeet.streams.payload import Chunks, Payload
-from watersmeet.streams.replay import (
-    Stored,
-    UnknownTimesError,
-    complete_from,
-    judged_again,
-    needed,
-    rows_from,
-)
 from watersmeet.streams.schema import given_schemas, is_open
 from watersmeet.streams.window import Window
 
@@ -58,6 +49,17 @@ class Known:
         )
 
 
+@dataclass(frozen=True)
+class Holds:
+    """What queries that wait will be given: a value, made anew when they change."""
+
+    rows: Mapping[str, int]  # by stream, from which row on
+    moment: int  # from which moment of the history on
+
+
+NOTHING_HELD = Holds({}, TOP)
+
+
 class Feed:
     """Streams by name, and what the joins have stored of them."""
 
@@ -72,7 +74,8 @@ class Feed:
         """``keeps_windows``: whether a stream keeps its own window, or only what a join may still see. ``tables``: which of the streams
         are tables, whose rows all come before those of the others."""
         self.windows, self.names, self.tables = dict(windows), list(windows), tuple(tables)
-        self.history, self.keeps_windows = History(), keeps_windows
+        self.history, self.keeps_windows = History(len(windows)), keeps_windows
+        self.holds, self._loose = NOTHING_HELD, False
         self._looked: dict[
             int, int
         ] = {}  # by stream: how many rows had come when it was last looked at what is over
@@ -99,6 +102,7 @@ class Feed:
             if name not in self.known.schemas:
                 self.shared.streams[self.names.index(name)] = stream = SharedStream(schema)
                 stream.kept = 0 if self.keeps_windows or name in self.tables else TOP
+                stream.held = self.holds.rows.get(name, TOP)
             else:
                 _retype(self._stream(name).payload, schema)
         self.known = known
@@ -133,18 +137,33 @@ class Feed:
         """What is known, and how it is stored."""
         stored = [(stream, stream.kept, _layout(stream.payload)) for stream in self.shared.streams]
         twins = {name: list(twins) for name, twins in self._twins.items()}
-        return self.known, self.added, stored, twins, self.history.mark()
+        return self.known, self.added, stored, twins, self.history.mark(), self.holds
 
     def back_to(self, mark: Any) -> None:
         """As it was at the mark, but for rows: those are taken back by ``take_back``."""
-        self.known, self.added, stored, twins, history = mark
+        self.known, self.added, stored, twins, history, _ = mark
         self.history.back_to(history)
         self.shared.streams[:] = [stream for stream, _, _ in stored]
-        for stream, kept, (schema, columns, chunks) in stored:
-            stream.kept, payload = kept, stream.payload
+        self.keep_again(mark)
+        for stream, _, (schema, columns, chunks) in stored:
+            payload = stream.payload
             if payload.schema is not schema:
                 payload.schema, payload.columns, payload.chunks = schema, columns, chunks
         self._twins = {name: list(places) for name, places in twins.items()}
+
+    def keep_again(self, mark: Any) -> None:
+        """Keep the rows that were kept at the mark. May be repeated."""
+        _, _, stored, _, _, holds = mark
+        for stream, kept, _ in stored:
+            stream.kept = kept
+        self.hold(holds)
+
+    def hold(self, holds: "Holds") -> None:
+        """Keep what queries that wait will be given; ``release`` drops what is not held any more."""
+        self._loose |= holds != self.holds
+        self.holds = holds
+        for name in self.names:
+            self._stream(name).held = holds.rows.get(name, TOP)
 
     def times(self, batches: Batches) -> Times:
         """The times of rows, of the streams whose own window is of time. They must have one, whoever reads the stream."""
@@ -168,112 +187,13 @@ class Feed:
 
     # ---- who reads ----------------------------------------------------------------------------------------------
 
-    def attach(self, block: JoinBlock, warm: bool = False, probed: bool = False) -> Outcome | None:
-        """A join reads its streams from now on. ``warm``: and has read what is stored; ``probed``: what it has found is wanted."""
-        try:
-            places = self._places(block.streams)
-            self.shared.add(block.engine, places)
-            block.begin(
-                [0 if name in self.tables else self._stream(name).payload.end for name in block.streams],
-                self._clocks(block),
-            )
-            if warm:
-                return self._replayed(block, probed)
-            if any(name in self.tables for name in block.streams):
-                self._give_tables(block)
-            return None
-        except BaseException:
-            self.detach(block)
-            for stream in self.shared.streams:
-                stream.forget()
-            raise
-
-    def _replayed(self, block: JoinBlock, probed: bool) -> Outcome:
-        """Give a join the rows that are stored, as if it had been there when they came."""
-        engine, (stored, steps) = block.engine, self._stored(block.streams)
-        arrivals = engine.ledger.arrivals
-        own = [self.windows[name].time == window.time for name, window in block.windows]
-        try:
-            admission = judged_again(arrivals, stored, steps, own)
-        except UnknownTimesError as error:
-            name, window = block.windows[error.args[0]]
-            raise OptionError(
-                f"start='warm' must be by times that are known of all rows; got column {window.time!r} of stream {name!r}: "
-                f"{stored.firsts[error.args[0]]:,} rows of it are stored no more; give the stream Range(..., time={window.time!r}), or say "
-                "start='now'"
-            ) from None
-        newest = [
-            self._newest_over(steps, stored, k, arrivals.axis) if own[k] else TOP
-            for k in range(len(stored.places))
-        ]
-        block.lacks(stored.firsts, newest)
-        since = complete_from(admission, stored, newest)
-        everything = probed or block.engine.how.name != "inner"
-        if not everything:
-            numbers = self.shared.whole(engine, needed(admission, stored))
-            stored, admission = rows_from(admission, stored, numbers)
-        outcome = self.shared.replay(engine, stored.batches, stored.firsts, admission, everything)
-        block.look(since)
-        return outcome
-
-    def _give_tables(self, block: JoinBlock) -> None:
-        """Give a join its tables: rows that were there before all others. Of the streams it knows nothing yet."""
-        stored, _ = self._stored(block.streams)
-        ends = stored.ends
-        batches = [
-            batch if name in self.tables else batch.slice(0, 0)
-            for name, batch in zip(block.streams, stored.batches, strict=True)
-        ]
-        firsts = [0 if name in self.tables else end for name, end in zip(block.streams, ends, strict=True)]
-        arrived = dict(zip(stored.places, ends, strict=True))
-        steps = Steps(np.array(list(arrived)), np.array(list(arrived.values())), {})
-        stored = Stored(stored.places, batches, firsts)
-        admission = judged_again(block.engine.ledger.arrivals, stored, steps, [True for _ in stored.places])
-        self.shared.replay(block.engine, batches, firsts, admission, probed=False)
-        block.look()
-
-    def _newest_over(self, steps: Steps, stored: Stored, k: int, axis: TimeAxis | None) -> int:
-        """On the axis of a join, the largest time of rows of its stream k that are not stored; the bottom, if there are none."""
-        g = stored.places[k]
-        if axis is None or axis.columns[k] is None or g not in steps.latest:
-            return BOTTOM
-        firsts = [0] * len(self.names)
-        firsts[g] = stored.firsts[k]
-        return newest_over(steps, steps.over(firsts), g, axis, k)
-
-    def _clocks(self, block: JoinBlock) -> list[int]:
-        """On the axis of a join, the largest times of its streams; the top, if they are not known by its time column."""
-        found = []
-        for k, (name, window) in enumerate(block.windows):
-            clock = self.history.clocks.get(self.names.index(name))
-            if window.time is None or block.axis is None:
-                found.append(BOTTOM)
-            elif window.time != self.windows[name].time or clock is None:
-                found.append(TOP if self.arrived(name) else BOTTOM)
-            else:
-                found.append(int(block.axis.column_codes(k, clock[1])[0]))
-        return found
-
-    def _stored(self, streams: Sequence[str]) -> tuple[Stored, Steps]:
-        payloads = [self._stream(name).payload for name in streams]
-        batches = [payload.rows_between(payload.first, payload.end) for payload in payloads]
-        places = [self.names.index(name) for name in streams]
-        return Stored(places, batches, [payload.first for payload in payloads]), self.history.steps()
-
-    def past(self, streams: Collection[str]) -> tuple[Batches, dict[str, int], np.ndarray]:
-        """The rows of streams that are stored, the number of the first of each, and the stream of each row in the order of arrival."""
-        payloads = {name: self._stream(name).payload for name in self.names if name in streams}
-        rows = {name: payload.rows_between(payload.first, payload.end) for name, payload in payloads.items()}
-        firsts = {name: payload.first for name, payload in payloads.items()}
-        return rows, firsts, self.history.steps().order({self.names.index(k): n for k, n in firsts.items()})
-
     def detach(self, block: JoinBlock) -> None:
         """A join reads no more. May be repeated."""
         self.shared.readers.pop(block.engine, None)
         for stream in self.shared.streams:
             stream.left(block.engine)
 
-    def _places(self, streams: Sequence[str]) -> list[int]:
+    def places(self, streams: Sequence[str]) -> list[int]:
         """Where each stream of a join is; one that is there again is a twin."""
         found: list[int] = []
         for name in streams:
@@ -286,6 +206,10 @@ class Feed:
 
     def _all(self, name: str) -> list[int]:
         return [self.names.index(name), *self._twins[name]]
+
+    def payload(self, name: str) -> Payload:
+        """The stored rows of a stream."""
+        return self._stream(name).payload
 
     def _stream(self, name: str) -> SharedStream:
         return self.shared.streams[self.names.index(name)]
@@ -383,7 +307,14 @@ class Feed:
             stream.drop_unseen()
         if self.history.long:
             axes = {self.names.index(name): axis for name, axis in self.known.axes.items()}
-            self.history.compact([self._stream(name).payload.first for name in self.names], axes)
+            firsts = [self._stream(name).payload.first for name in self.names]
+            self.history.compact(firsts, min(self.holds.moment, self.history.moments), axes)
+
+    def release(self) -> None:
+        """Drop what nobody holds any more. May be repeated."""
+        for stream in self.shared.streams if self._loose else ():
+            stream.drop_unseen()
+        self._loose = False
 
     def _due(self, g: int) -> bool:
         payload = self.shared.streams[g].payload

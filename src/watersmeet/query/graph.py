@@ -10,9 +10,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from watersmeet.errors import WatersmeetError
-from watersmeet.join.engine import JoinEngine
-from watersmeet.join.outcome import Outcome
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
 from watersmeet.query.feed import Feed
 from watersmeet.query.group_blocks import GroupsBlock
@@ -34,6 +31,7 @@ from watersmeet.query.instruction import (
     Union,
     Windows,
 )
+from watersmeet.query.past import Beginning, Found, attach
 from watersmeet.query.punctual import ClockBlock, PunctualBlock
 from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
 from watersmeet.query.rules import Place, arranged
@@ -41,6 +39,7 @@ from watersmeet.query.top import TopBlock
 from watersmeet.query.window_blocks import DistinctBlock, OpenBlock, WindowsBlock
 
 COLD, WARM = 0, 1
+AT_ONCE = -1
 
 
 class Start(NamedTuple):
@@ -48,15 +47,19 @@ class Start(NamedTuple):
 
     ``warm``: COLD, it knows rows from then on; else it has been given those that were stored. WARM: and what it made of them was
     not asked for. A number above: it was, for one query, whose blocks nobody shares.
+
+    ``moment``: AT_ONCE, or the moment of the history from which it was to know rows: it has been given those that came since.
     """
 
     pushes: int
     warm: int = COLD
+    moment: int = AT_ONCE
 
     @property
-    def as_options(self) -> tuple[bool, bool]:
-        """Whether a join is to be given stored rows, and whether to join them."""
-        return self.warm > COLD, self.warm > WARM
+    def options(self) -> Beginning:
+        """How a join is to begin."""
+        moment = None if self.moment == AT_ONCE else self.moment
+        return Beginning(self.warm > COLD, self.warm > WARM, moment)
 
 
 Starts = Mapping[Instruction, Start]
@@ -114,17 +117,17 @@ class Graph:
         kept: Iterable[Block],
         plans: Sequence[tuple[str, Instruction, Starts]],
         changes: list[Change],
-        past: dict[JoinEngine, Outcome] | None,
+        found: Found | None,
     ) -> list[Block]:
         """The blocks that are kept, with all that they read from, and those of the plans, and no others. Equal ones that are there stay.
 
         The change is noted in ``changes`` before it takes place: ``undo`` makes it not have been, until ``settle``. Plans have
-        the names of their queries with them, for ``QueryFailedError``. ``past`` gets what new joins that start warm have found;
+        the names of their queries with them, for ``QueryFailedError``. ``found`` gets what new joins have found in rows that are stored;
         None: none is given anything, as all will be restored.
         """
         made = _all_of(kept)
         try:
-            roots = [self._root(*plan, made, past) for plan in plans]
+            roots = [self._root(*plan, made, found) for plan in plans]
             changes.append(Change(self.blocks, made))
         except BaseException:
             self._let_go(made, self.blocks)
@@ -158,11 +161,13 @@ class Graph:
         plan: Instruction,
         starts: Starts,
         made: dict[Key, Block],
-        past: dict[JoinEngine, Outcome] | None,
+        found: Found | None,
     ) -> Block:
         try:
-            return self._block(plan, starts, made, past)
-        except WatersmeetError as error:
+            return self._block(plan, starts, made, found)
+        except MemoryError:
+            raise
+        except Exception as error:  # of rows that it is given, perhaps
             raise QueryFailedError(query, error) from error
 
     def _block(
@@ -170,21 +175,19 @@ class Graph:
         plan: Instruction,
         starts: Starts,
         made: dict[Key, Block],
-        past: dict[JoinEngine, Outcome] | None,
+        found: Found | None,
     ) -> Block:
         # By its text: numbers that are equal need not be the same (0.0 and -0.0), and a text knows its hash.
         key = (repr(plan), *(starts[one] for one in remembering(plan)))
         if key not in made:
-            inputs = [self._block(below, starts, made, past) for below in plan.inputs]
+            inputs = [self._block(below, starts, made, found) for below in plan.inputs]
             block = self.blocks.get(key)
             if block is None:
                 block = self._new(plan, inputs)
                 block.key = key
                 made[key] = block
                 if isinstance(block, JoinBlock):
-                    outcome = self.feed.attach(block, *(() if past is None else starts[plan].as_options))
-                    if outcome is not None and past is not None:
-                        past[block.engine] = outcome
+                    attach(self.feed, block, None if found is None else starts[plan].options, found)
             made[key] = block
         return made[key]
 

@@ -17,6 +17,7 @@ from watersmeet.query.block import Block, Turn
 from watersmeet.query.delta import Delta
 from watersmeet.query.instruction import Groups, Sliding
 from watersmeet.query.relation import Relation
+from watersmeet.streams.clock import BOTTOM
 
 _SEEN = "seen"
 
@@ -45,16 +46,20 @@ class Passing:
                 return None
             keys = expiry.keys(rows)
             return Come(keys, expiry.come(keys))
-        if self._clocked and self._stream in turn.clocks:
-            return Come(np.empty(0, np.int64), expiry.advance(turn.clocks[self._stream]))
+        ticks = turn.ticks(self._stream) if self._clocked else None
         found = turn.arrived(self._stream)
-        if found is None:
+        if ticks is None and found is None:
             return None
-        batch, first = found
-        keys = expiry.keys(batch)
-        bound = expiry.come(keys)
-        (part,) = turn.of(block).parts
-        return Come(keys[part.matches.columns()[0] - first], bound)
+        keys, bound = np.empty(0, np.int64), BOTTOM
+        if found is not None:
+            batch, first = found
+            keys = expiry.keys(batch)
+            bound = expiry.come(keys)
+            (part,) = turn.of(block).parts
+            keys = keys[part.matches.columns()[0] - first]
+        if ticks is not None:  # whether before or after the rows: what is over in the end is the same
+            bound = expiry.advance(ticks[0])
+        return Come(keys, bound)
 
     def mark(self) -> Any:
         return self._expiry.mark()

@@ -142,7 +142,8 @@ class Processor:
       were there before the first row, stay as they are, and are stored once.
 
     A query sees the rows that come after it was created. A query that names a stream whose schema is not known yet waits, and begins with
-    the push that brings it. A query gives what it would give alone: others that come, go or fail do not change it.
+    the push that brings it: with all rows that came since it was created, which are kept until then. A query gives what it would give
+    alone: others that come, go or fail do not change it.
     """
 
     def __init__(

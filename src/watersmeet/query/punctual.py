@@ -39,29 +39,38 @@ class ClockBlock(Block):
 
     def give(self, turn: Turn) -> Delta:
         there = [
-            (k, found[0]) for k, name in enumerate(self.streams) if (found := turn.arrived(name)) is not None
+            (k, found) for k, name in enumerate(self.streams) if (found := self._come(turn, k)) is not None
         ]
         judged = {}
         if there:
-            codes = [self._axis.codes(k, batch) for k, batch in there]
-            moved = [
-                self._axis.shift(own, -self._axis.lateness[k])
-                for (k, _), own in zip(there, codes, strict=True)
-            ]
-            places = _packed([turn.places(self.streams[k]) for k, _ in there])
-            before, after = self._before([k for k, _ in there], moved, places)
-            for (k, _), own, at in zip(there, codes, places, strict=True):
-                judged[self.streams[k]] = own < before[at]
+            streams = [k for k, _ in there]
+            moved = [self._axis.shift(codes, -self._axis.lateness[k]) for k, (codes, _, _) in there]
+            places = _packed([own for _, (_, own, _) in there])
+            before, after = self._before(streams, moved, places)
+            for (k, (codes, _, rows)), at in zip(there, places, strict=True):
+                judged[self.streams[k]] = (codes < before[at])[:rows]
             self._ahead = after
-        for k, name in enumerate(self.streams):
-            if name in turn.clocks:
-                code = self._axis.shift(
-                    self._axis.column_codes(k, turn.clocks[name]), -self._axis.lateness[k]
-                )
-                self._ahead = self._ahead.copy()
-                self._ahead[k] = max(int(self._ahead[k]), int(code[0]))
         watermark = TOP if turn.ending else int(self._ahead.min())
         return Ticked((), watermark=watermark, judged=judged)
+
+    def _come(self, turn: Turn, k: int) -> tuple[np.ndarray, np.ndarray, int] | None:
+        """The times of a stream's rows, then those that it came to without a row; where they stand; how many are rows. None: nothing
+        has come. A time stands before the row at its place."""
+        name = self.streams[k]
+        found, ticks = turn.arrived(name), turn.ticks(name)
+        if found is None and ticks is None:
+            return None
+        codes, places, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+        if found is not None:
+            codes, places, rows = (
+                [self._axis.codes(k, found[0])],
+                [2 * turn.places(name) + 1],
+                found[0].num_rows,
+            )
+        if ticks is not None:
+            codes.append(self._axis.column_codes(k, ticks[0]))
+            places.append(2 * ticks[1])
+        return np.concatenate(codes), np.concatenate(places), rows
 
     def _before(
         self, streams: Sequence[int], moved: Sequence[np.ndarray], places: Sequence[np.ndarray]

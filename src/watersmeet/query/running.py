@@ -22,6 +22,7 @@ from watersmeet.query.catalog import Entry, bound_entry, read_query
 from watersmeet.query.delta import Late, Selected, result_of
 from watersmeet.query.feed import Batches, Feed, Known
 from watersmeet.query.graph import (
+    AT_ONCE,
     COLD,
     WARM,
     Change,
@@ -31,9 +32,11 @@ from watersmeet.query.graph import (
     Starts,
     blocks_of,
 )
+from watersmeet.query.past import Found, something_came
 from watersmeet.query.placed import Placing
 from watersmeet.query.statement import Command
 from watersmeet.query.turn import GraphTurn
+from watersmeet.query.waiting import ended, held, late_turns, past_turn
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.window import Window
 
@@ -109,12 +112,16 @@ class Running:
                 backfill=command.backfill,
             )
             entries[name] = entry = self._bound(entry, {} if old is None else old.starts)
+            if entry.waits is not None:
+                entries[name] = replace(entry, moment=self.feed.history.now, since=self._first_rows(entry))
             if entry.backfill and entry.waits is not None:
                 raise OptionError(
                     f"backfill=True must be of a query that can run at once; {name!r} waits for {entry.waits}; give schemas= when the "
                     "processor is made, or create the query later"
                 )
         undo = self._undoable()
+        if any(entry.moment == self.feed.history.now for entry in entries.values()):
+            self.feed.history.note()
         try:
             past = self._change(entries, undo)
         except QueryFailedError as failed:
@@ -142,19 +149,27 @@ class Running:
     def _bound(self, entry: Entry, kept: Starts) -> Entry:
         feed = self.feed
         self._serial += 1
-        now = Start(self._pushes, self._serial if entry.warm else COLD)
+        moment = AT_ONCE
+        if entry.moment is not None and something_came(feed, entry.asked.streams, entry.moment):
+            moment = entry.moment
+        now = Start(self._pushes, self._serial if entry.warm else COLD, moment)
         bound = bound_entry(entry, feed.known.schemas, feed.windows, feed.tables, now, kept)
-        if entry.runs or not bound.runs:
+        if entry.runs or not bound.runs or moment != AT_ONCE:
             return bound
-        since = {
+        return replace(bound, since=self._first_rows(entry), moment=None)
+
+    def _first_rows(self, entry: Entry) -> dict[str, int]:
+        """By stream, the first row that a query gets if it begins now."""
+        feed = self.feed
+        return {
             name: feed.stored_from(name) if entry.warm else feed.arrived(name)
             for name in feed.names
             if name in entry.asked.streams and name not in feed.tables
         }
-        return replace(bound, since=since)
 
     def _change(self, entries: Entries, undo: Undo) -> Past:
-        """Other queries, at once. Returns what those that have asked for it make of the past."""
+        """Other queries, at once. Returns what those that have asked for it make of the past, and what those that have waited make of
+        all that came meanwhile."""
         self.assigned = self.placing.assigned(self.assigned, entries)
         kept = [entry.root for entry in entries.values() if entry.root is not None]
         fresh = [
@@ -163,22 +178,26 @@ class Running:
             if entry.root is None and entry.bound is not None
         ]
         plans = [(entry.name, bound.plan, entry.starts) for entry, bound in fresh]
-        outcomes: dict[JoinEngine, Outcome] = {}
-        roots = self.graph.become(kept, plans, undo.changes, outcomes)
+        found, old = Found(), set(self.graph.blocks.values())
+        roots = self.graph.become(kept, plans, undo.changes, found)
         made = {entry.name: replace(entry, root=root) for (entry, _), root in zip(fresh, roots, strict=True)}
-        past = {name: self._past(entry, outcomes) for name, entry in made.items() if entry.looks_back}
+        past = {
+            name: self._first_result(entry, past_turn(self.feed, entry, found.past))
+            for name, entry in made.items()
+            if entry.looks_back
+        }
         given = {name: result for name, result in past.items() if made[name].backfill}
-        for name in past:
-            made[name] = replace(made[name], backfill=False, looks_back=False)
+        late = [entry for entry in made.values() if entry.moment is not None]
+        for entry, turn in late_turns(self.feed, late, found.since, old):
+            given[entry.name] = self._first_result(entry, turn)
+        for name, entry in made.items():
+            made[name] = replace(entry, backfill=False, looks_back=False, moment=None)
         self.entries = {name: made.get(name, entry) for name, entry in entries.items()}
+        self.feed.hold(held(self.entries.values()))
         return given
 
-    def _past(self, entry: Entry, outcomes: Mapping[JoinEngine, Outcome]) -> Result:
-        """Give a query's new blocks the rows that are stored, as if one push had brought them."""
-        rows, firsts, order = self.feed.past(entry.asked.streams)
-        turn = GraphTurn(
-            self.feed.known.schemas, rows, firsts, outcomes, self.feed.names, order, counts=False
-        )
+    def _first_result(self, entry: Entry, turn: GraphTurn) -> Result:
+        """What a query that begins makes of rows that are stored."""
         try:
             return self._result(entry, turn)
         except MemoryError:
@@ -202,7 +221,7 @@ class Running:
             arrows = {name: batch for name, batch in read.items() if batch is not None}
         undo = self._undoable()
         stopped: dict[str, str] = {}
-        self._learn(arrows, stopped, undo)
+        late = self._learn(arrows, stopped, undo)
         times = feed.times(arrows)
         turns = [self.feed.names.index(name) for name in arrows]
         sequence = self._sequence(order, arrows)
@@ -213,29 +232,37 @@ class Running:
             feed.known.schemas, arrows, firsts, outcomes, feed.names, sequence, rules=self.graph.rules
         )
         results = self._results(turn, stopped)
+        if late:
+            entries = self.placing.fitting(self.assigned, {**self.entries, **late}, stopped)
+            results |= self._begun(entries, stopped, undo)
+            results = {name: results[name] for name in self.entries if name in results}
         return self._counted(results, stopped, self._pushes + 1)
 
-    def _learn(self, arrows: Batches, stopped: dict[str, str], undo: Undo) -> None:
-        """What a push makes known; queries that have waited for it begin."""
+    def _learn(self, arrows: Batches, stopped: dict[str, str], undo: Undo) -> Entries:
+        """What a push makes known; queries that have waited for it, and of whose streams nothing has come, begin. Returns the others: they
+        can be bound now, and begin when the push has come."""
         fresh = self.feed.news(arrows)
-        if fresh:
-            self.feed.learn(fresh)
-            entries = {
-                name: self._rebound(entry, fresh.keys(), stopped) for name, entry in self.entries.items()
-            }
-            entries = self.placing.fitting(self.assigned, entries, stopped)
-            while True:
-                try:
-                    self._change(entries, undo)
-                    return
-                except (
-                    QueryFailedError
-                ) as failed:  # one that cannot begin is stopped, and the others begin again
-                    stopped[failed.query] = reason = _said(failed.error)
-                    entries[failed.query] = entries[failed.query].because(reason)
-                    for change in reversed(undo.changes):
-                        self.graph.undo(change)
-                    undo.changes.clear()
+        if not fresh:
+            return {}
+        self.feed.learn(fresh)
+        entries = {name: self._rebound(entry, fresh.keys(), stopped) for name, entry in self.entries.items()}
+        entries = self.placing.fitting(self.assigned, entries, stopped)
+        late = {name: entry for name, entry in entries.items() if entry.runs and entry.moment is not None}
+        self._begun({**entries, **{name: self.entries[name] for name in late}}, stopped, undo)
+        return late
+
+    def _begun(self, entries: dict[str, Entry], stopped: dict[str, str], undo: Undo) -> Past:
+        """Other queries; one that cannot begin is stopped, and the others begin again."""
+        before = len(undo.changes)
+        while True:
+            try:
+                return self._change(entries, undo)
+            except QueryFailedError as failed:
+                stopped[failed.query] = reason = _said(failed.error)
+                entries[failed.query] = entries[failed.query].because(reason)
+                for change in reversed(undo.changes[before:]):
+                    self.graph.undo(change)
+                del undo.changes[before:]
 
     def _rebound(self, entry: Entry, streams: Any, stopped: dict[str, str]) -> Entry:
         if entry.stopped is not None or entry.asked.streams.isdisjoint(streams):
@@ -322,7 +349,7 @@ class Running:
         """A push counts from the moment on that what remains to be done is noted: that is done before the next call."""
         undo = self._pending
         assert isinstance(undo, Undo)
-        if stopped.keys() & results.keys() or any(self.entries[name].runs for name in stopped):
+        if any(self.entries[name].stopped is None for name in stopped):
             entries = {
                 name: entry.because(stopped[name]) if name in stopped else entry
                 for name, entry in self.entries.items()
@@ -354,6 +381,7 @@ class Running:
         outcomes = {engine: engine.finish() for engine in shared.readers}
         turn = GraphTurn(self.feed.known.schemas, {}, {}, outcomes, ending=True)
         results = self._results(turn, stopped)
+        stopped |= {name: ended(entry) for name, entry in self.entries.items() if entry.waits is not None}
         return self._counted(results, stopped, self._pushes)
 
     # ---- the saved state ----------------------------------------------------------------------------------------
@@ -379,6 +407,7 @@ class Running:
             entry.name: replace(entry, root=root) for (entry, _), root in zip(running, roots, strict=True)
         }
         self.entries = {entry.name: made.get(entry.name, entry) for entry in entries}
+        self.feed.hold(held(entries))
 
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
@@ -398,6 +427,7 @@ class Running:
             self.feed.shared.commit()
             for change in pending.changes:
                 self.graph.settle(change)
+            self.feed.release()
         self._pending = None
 
     def _take_back(self, undo: Undo) -> None:
@@ -405,6 +435,7 @@ class Running:
         shared.take_back()
         for engine in shared.readers:
             engine.take_back()
+        self.feed.keep_again(undo.fed)  # before joins end, whose rows others may need
         for change in reversed(undo.changes):
             self.graph.undo(change)
         self.feed.back_to(undo.fed)

@@ -102,6 +102,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         "emit": entry.asked.emit,
         "starts": [list(start) for start in starts],
         "since": dict(entry.since),
+        "moment": entry.moment,
         "columns": {stream: list(names) for stream, names in entry.columns.items()},
         "generation": entry.generation,
         "warm": entry.warm,
@@ -116,6 +117,8 @@ def _entry_from_json(data: Mapping[str, Any], running: Running) -> Entry:
         data["number"],
         data["name"],
         asked,
+        since=data["since"],
+        moment=data.get("moment"),
         columns=data["columns"],
         generation=data["generation"],
         warm=data["warm"],
@@ -128,4 +131,4 @@ def _entry_from_json(data: Mapping[str, Any], running: Running) -> Entry:
         return bound
     stateful = remembering(bound.bound.plan)
     starts = {one: Start(*start) for one, start in zip(stateful, data["starts"], strict=True)}
-    return replace(bound, starts=starts, since=data["since"], looks_back=False)
+    return replace(bound, starts=starts, looks_back=False)

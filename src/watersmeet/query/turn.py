@@ -3,7 +3,7 @@
 A block that fails has failed for all that read from it: it is not asked again, as its state may have changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,9 +30,11 @@ class GraphTurn:
     names: Sequence[str] = ()
     order: np.ndarray | None = None
     ending: bool = False
-    # Times to which streams have come without a row.
+    # Times to which streams have come without a row; and, of each, the place among the rows of the one that came next.
     clocks: Mapping[str, pa.Array] = field(default_factory=dict)
+    clock_places: Mapping[str, np.ndarray] = field(default_factory=dict)
     counts: bool = True  # whether blocks count what they give; of the past they do not
+    uncounted: Collection[Block] = ()  # those that do not
     # Filters that are evaluated together: the set of each, and its number in it. Of the past none are: it is of one query.
     rules: Mapping[Block, Place] = field(default_factory=dict)
     _given: dict[Block, Delta] = field(default_factory=dict)
@@ -59,6 +61,17 @@ class GraphTurn:
             before += batch.num_rows
         return np.empty(0, np.int64)
 
+    def ticks(self, stream: str) -> tuple[pa.Array, np.ndarray] | None:
+        times = self.clocks.get(stream)
+        return (
+            None if times is None else (times, self.clock_places.get(stream, np.zeros(len(times), np.int64)))
+        )
+
+    @property
+    def asked(self) -> Set[Block]:
+        """The blocks that have given something."""
+        return self._given.keys()
+
     def joined(self, engine: JoinEngine) -> Outcome:
         return self.outcomes[engine]
 
@@ -71,7 +84,8 @@ class GraphTurn:
             except Exception as error:
                 self._failed[block] = error
                 raise
-            block.rows += delta.count * self.counts
+            if self.counts and block not in self.uncounted:
+                block.rows += delta.count
             self._given[block] = delta
         return self._given[block]
 

@@ -5,6 +5,9 @@ batches. Of rows that are not stored only their number and their largest time co
 stored ones that are not stored become one a stream: the history is never much longer than what is stored.
 
 A stream's largest time so far is its clock, whoever judges its rows: late rows are older than it.
+
+A *moment* is a place in the sequence that somebody will come back to. It is a step like others, one row of a stream of its own, so that it
+keeps its place however much is put together before and after it, for as long as it is kept.
 """
 
 from bisect import bisect_right
@@ -43,6 +46,22 @@ class Steps:
             stored[mine] = np.maximum(ends - np.maximum(ends - self.rows[mine], first), 0)
         return np.repeat(self.streams, stored)
 
+    def counts(self, streams: int) -> np.ndarray:
+        """How many rows of each of so many streams they are."""
+        found: np.ndarray = np.bincount(self.streams, self.rows, streams)[:streams].astype(np.int64)
+        return found
+
+    def split(self, at: int) -> "tuple[Steps, Steps]":
+        """The steps before a place, and those from it on."""
+        parts: list[dict[int, pa.Array]] = [{}, {}]
+        for k, latest in self.latest.items():
+            mine = int(np.count_nonzero(self.streams[:at] == k))
+            parts[0][k], parts[1][k] = latest.slice(0, mine), latest.slice(mine)
+        return (
+            Steps(self.streams[:at], self.rows[:at], parts[0]),
+            Steps(self.streams[at:], self.rows[at:], parts[1]),
+        )
+
     def over(self, firsts: Sequence[int]) -> np.ndarray:
         """Which steps are not stored; ``firsts``: by stream, the number of the first row that is."""
         over = self.rows == 0
@@ -63,7 +82,11 @@ class Span:
 class History:
     """Steps since the streams began. Lists only grow, or are replaced: a mark is references and lengths."""
 
-    def __init__(self) -> None:
+    def __init__(self, streams: int) -> None:
+        self._moments_of = (
+            streams  # the number of the stream whose rows are moments: it comes after all others
+        )
+        self.moments = 0  # how many have been noted
         self._parts: list[Steps] = []
         self._count, self._due = 0, LEAST
         self._spans: dict[int, list[Span]] = {}
@@ -110,6 +133,32 @@ class History:
         if k not in self.clocks or code > self.clocks[k][0]:
             self.clocks = {**self.clocks, k: (code, value)}
 
+    # ---- moments ------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The number of the moment that ``note`` makes, if it is called before anything comes."""
+        return self.moments - self._at_moment
+
+    @property
+    def _at_moment(self) -> bool:
+        """Whether nothing has come since the last moment. Steps that were put together are in no order among each other."""
+        last = self._parts[-1] if self._parts else None
+        return last is not None and last.count == 1 and int(last.streams[0]) == self._moments_of
+
+    def note(self) -> None:
+        """Keep the place that the sequence has come to."""
+        if not self._at_moment:
+            self._add(Steps(np.array([self._moments_of]), np.ones(1, np.int64), {}))
+            self.moments += 1
+
+    def at(self, moment: int) -> tuple[Steps, Steps]:
+        """The steps before a moment that is kept, and those since."""
+        steps = self.steps()
+        places = np.flatnonzero(steps.streams == self._moments_of)
+        place = places[np.searchsorted(np.cumsum(steps.rows[places]), moment + 1)]
+        return steps.split(int(place))
+
     def _add(self, steps: Steps) -> None:
         self._parts.append(steps)
         self._count += steps.count
@@ -140,9 +189,9 @@ class History:
         """Whether it is worth to look for what is not stored any more."""
         return self._count >= self._due
 
-    def compact(self, firsts: Sequence[int], axes: Axes) -> None:
-        """Put together what is not stored any more."""
-        parts = [_compacted(self.steps(), firsts, axes)]
+    def compact(self, firsts: Sequence[int], moment: int, axes: Axes) -> None:
+        """Put together what is not stored any more. ``moment``: the first that is kept."""
+        parts = [_compacted(self.steps(), [*firsts, moment], axes)]
         spans = {k: [span for span in some if span.end > firsts[k]] for k, some in self._spans.items()}
         count = parts[0].count
         self._parts, self._spans, self._count, self._due = parts, spans, count, max(LEAST, 2 * count)
@@ -165,11 +214,11 @@ class History:
     def mark(self) -> Any:
         """How it stands."""
         spans = {k: (some, len(some)) for k, some in self._spans.items()}
-        return self._parts, len(self._parts), self._count, self._due, spans, self.clocks
+        return self._parts, len(self._parts), self._count, self._due, spans, self.clocks, self.moments
 
     def back_to(self, mark: Any) -> None:
         """As it was at the mark. May be repeated."""
-        parts, length, self._count, self._due, spans, self.clocks = mark
+        parts, length, self._count, self._due, spans, self.clocks, self.moments = mark
         self._parts = parts[:length]
         self._spans = {k: some[:many] for k, (some, many) in spans.items()}
 
@@ -177,7 +226,8 @@ class History:
 
     def restore(self, steps: Steps, firsts: Sequence[int], axes: Axes) -> None:
         """Go on from saved steps."""
-        self._parts, self._count = [steps], steps.count
+        self._parts, self._count = [steps] if steps.count else [], steps.count
+        self.moments = int(steps.rows[steps.streams == self._moments_of].sum())
         for k, latest in steps.latest.items():
             codes = axes[k].column_codes(0, latest)
             newest = int(codes.argmax())

@@ -35,12 +35,18 @@ class UnknownTimesError(Exception):
     """A stream of the join, by number, goes by times that are not known of all its rows: they are not those of the history."""
 
 
-def judged_again(arrivals: Arrivals, stored: Stored, steps: Steps, timed: Sequence[bool]) -> Admission:
-    """What was decided of the rows when they came. ``timed``: whether the times of the join's streams are those of the history."""
+def judged_again(
+    arrivals: Arrivals, stored: Stored, steps: Steps, timed: Sequence[bool], counts: Sequence[int] = ()
+) -> Admission:
+    """What was decided of the rows when they came. ``timed``: whether the times of the join's streams are those of the history.
+
+    ``counts``: how many rows of each stream came before the steps; default none. The clocks are those of ``arrivals``.
+    """
+    before = np.array(counts or [0] * len(stored.places))
     width = max([*stored.places, int(steps.streams.max(initial=0))]) + 1
     firsts = [0] * width
-    for place, first in zip(stored.places, stored.firsts, strict=True):
-        firsts[place] = first
+    for place, first, base in zip(stored.places, stored.firsts, before.tolist(), strict=True):
+        firsts[place] = first - base
     over = steps.over(firsts)
     leaves = [[k for k, place in enumerate(stored.places) if place == g] for g in range(width)]
     which, order = _entries(steps, over, leaves)
@@ -62,7 +68,8 @@ def judged_again(arrivals: Arrivals, stored: Stored, steps: Steps, timed: Sequen
         ):
             times[there] = codes if codes.size else BOTTOM
             ahead[there] = arrivals.ahead(k, codes) if codes.size else BOTTOM
-    return _admission(arrivals, stored, order, np.where(gone, steps.rows[which], 1), ~gone, times, ahead)
+    rows = np.where(gone, steps.rows[which], 1)
+    return _admission(arrivals, stored, order, rows, ~gone, times, ahead, before)
 
 
 def _entries(
@@ -96,12 +103,13 @@ def _admission(
     there: np.ndarray,
     times: np.ndarray,
     ahead: np.ndarray,
+    counts: np.ndarray,
 ) -> Admission:
     streams = arrivals.streams
     sizes = [batch.num_rows for batch in stored.batches]
     starts = np.cumsum([0, *sizes])
     total = int(starts[-1])
-    counts, clock = np.zeros(streams, np.int64), arrivals.clock.copy()
+    clock = arrivals.clock.copy()
     late, seen = np.zeros(total, np.bool_), np.empty(streams * total, np.int64)
     clocks = np.empty(streams * total if arrivals.mixed else 0, np.int64)
     timed = np.array(arrivals.timed)
