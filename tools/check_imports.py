@@ -190,7 +190,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "running": ("catalog", "turn", "placed"),
         "saving": ("running",),
         "tables": (),
-        "processor": ("explain", "saving", "tables"),
+        "stats": ("feed",),
+        "processor": ("explain", "saving", "stats", "tables"),
     },
     "spark": {
         "spec": (),

@@ -20,6 +20,7 @@ from watersmeet.query.placed import Placing
 from watersmeet.query.running import Results, Running, dropped
 from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
+from watersmeet.query.stats import stream_stats
 from watersmeet.query.tables import read_tables
 from watersmeet.streams.moment import moment, refused
 from watersmeet.streams.schema import added_columns
@@ -406,6 +407,15 @@ class Processor:
             if not self._inside:
                 self._running.mend()
             return explain_processor(self._running.feed, self._running.entries, self._running.assigned)
+
+    def stats(self) -> dict[str, Any]:
+        """Rows and bytes, as of now. ``streams`` has, by name of the stream or table: ``rows`` held, ``arrived``, ``joins`` that read it,
+        ``payload_bytes`` (rows are held once), ``index_bytes`` (of all joins; an index that several share counts once), ``bytes`` (both).
+        """
+        with self._lock:
+            if not self._inside:
+                self._running.mend()
+            return {"streams": stream_stats(self._running.feed)}
 
     def fabric_assignment(self) -> FabricAssignment:
         """Where the queries stand in the fabric, and the instructions that program it."""
