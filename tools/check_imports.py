@@ -194,7 +194,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "running": ("waiting", "placed"),
         "saving": ("running",),
         "tables": (),
-        "processor": ("explain", "saving", "tables"),
+        "stats": ("feed",),
+        "processor": ("explain", "saving", "stats", "tables"),
     },
     "spark": {
         "spec": (),

@@ -82,6 +82,14 @@ _add(
     BOTH,
     peers=True,
 )
+_add(
+    "queries",
+    "Continuous queries: 1 to 1,000 at once, rules, aggregates over joins and in windows, statements under load; beside as many "
+    "processors, DuckDB, Polars and Pathway.",
+    "Under two minutes instead of about ten.",
+    BOTH,
+    peers=True,
+)
 
 
 @bench.command("spark")

@@ -118,6 +118,7 @@ class JoinEngine:
         """
         self.planning.bind(condition, index or self._said[0])
         self.ledger.fix(columns)
+        self.planning.skip_first()
         self.make_plan(self.planning.shares())
 
     def make_plan(self, shares: dict[str, float]) -> None:

@@ -209,16 +209,16 @@ def measured(reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Measured | 
     widths = {width for side in sides for width in side.widths()}
     if not widths:
         return None
-    found = {width: max(side.share(cut_of(width)) for side in sides) for width in widths}
-    width = min(found, key=lambda one: (found[one], one))
-    return Measured(width, found[width], sum(len(side.ranges) for side in sides) / 2)
+    cuts = {cut: max(side.share(cut) for side in sides) for cut in {cut_of(width) for width in widths}}
+    width = min(widths, key=lambda one: (cuts[cut_of(one)], one))
+    return Measured(width, cuts[cut_of(width)], sum(len(side.ranges) for side in sides) / 2)
 
 
 @dataclass(frozen=True)
 class _Looks:
     """What the rows of one sample look for among those of the other."""
 
-    ranges: Sequence[tuple[int, np.ndarray, np.ndarray]]  # salt of the kind that is looked for, ends
+    ranges: Sequence["_Range"]
     stored: Mapping[int, np.ndarray]  # keys by salt, in order
     rows: int
 
@@ -229,29 +229,59 @@ class _Looks:
         mine, keys = (_there(*codes[name]) for name in (stream, other))
         salts = reach.salt(other, keys)
         kinds = {0: keys[0]} if salts is None else {int(one): keys[0][salts == one] for one in set(salts)}
-        ranges = [(int(salt), lo, hi) for salt, lo, hi in reach.ends(stream, mine)]
+        ranges = [_Range.of(int(salt), lo, hi) for salt, lo, hi in reach.ends(stream, mine)]
         return cls(ranges, {salt: np.sort(some) for salt, some in kinds.items()}, keys[0].size)
 
     def widths(self) -> Iterator[int]:
         """The median width of what is looked for, of each kind."""
-        for _, lo, hi in self.ranges:
-            some = hi >= lo
-            if some.any() and self.rows:
-                wide = hi[some].view(np.uint64) - lo[some].view(np.uint64)
-                yield int(np.partition(wide, wide.size // 2)[wide.size // 2])
+        for one in self.ranges:
+            if one.width is not None and self.rows:
+                yield one.width
 
     def share(self, shift: int) -> float:
         """Of all pairs, those that come out as candidates if so many bits of a key are cut off."""
         found = pairs = 0
-        for salt, lo, hi in self.ranges:
-            pairs = lo.size * self.rows
-            keys, some = self.stored.get(salt), lo <= hi
+        for one in self.ranges:
+            pairs = one.probes * self.rows
+            keys = self.stored.get(one.salt)
             if keys is not None and keys.size:
-                cut, low, high = keys >> shift, lo[some] >> shift, hi[some] >> shift
-                counts = np.searchsorted(cut, high, "right") - np.searchsorted(cut, low)
-                wide = high.view(np.uint64) - low.view(np.uint64) >= np.uint64(LAST)
-                found += int(np.where(wide, keys.size, counts).sum())
+                found += one.candidates(keys, shift)
         return min(1.0, (found + 0.5) / pairs) if pairs else 0.0
+
+
+@dataclass(frozen=True)
+class _Range:
+    """What the rows of a sample look for under one salt. Rows that look for nothing are left out of the ends."""
+
+    salt: int
+    probes: int
+    lo: np.ndarray
+    hi: np.ndarray
+    ordered: tuple[
+        np.ndarray, np.ndarray
+    ]  # the same, each in an order of its own: sorted ends are found faster
+    width: int | None  # the median; None: nobody looks for anything
+    widest: int
+
+    @classmethod
+    def of(cls, salt: int, lo: np.ndarray, hi: np.ndarray) -> "_Range":
+        some = lo <= hi
+        low, high = lo[some], hi[some]
+        wide = high.view(np.uint64) - low.view(np.uint64)
+        half = wide.size // 2
+        width = int(np.partition(wide, half)[half]) if wide.size else None
+        return cls(salt, lo.size, low, high, (np.sort(low), np.sort(high)), width, int(wide.max(initial=0)))
+
+    def candidates(self, keys: np.ndarray, shift: int) -> int:
+        """Pairs with keys, which are in order, if so many bits are cut off."""
+        cut = keys >> shift
+        if (self.widest >> shift) + 1 < LAST:
+            low, high = (ends >> shift for ends in self.ordered)
+            return int(np.searchsorted(cut, high, "right").sum() - np.searchsorted(cut, low).sum())
+        low, high = self.lo >> shift, self.hi >> shift
+        counts = np.searchsorted(cut, high, "right") - np.searchsorted(cut, low)
+        wide = high.view(np.uint64) - low.view(np.uint64) >= np.uint64(LAST)
+        return int(np.where(wide, keys.size, counts).sum())
 
 
 def _there(codes: Codes, valid: np.ndarray | None) -> Codes:

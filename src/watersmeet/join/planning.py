@@ -51,13 +51,16 @@ class Planning:
         self.habits = [Habits() for _ in ledger.places]
         self.sizing = Sizing(ledger.windows, self.habits, size)
         self.replans: Sequence[int] = REPLAN
+        self._reached: tuple[list[tuple[int, int]], list[tuple[Reach, Measured]]] | None = (
+            None  # of which rows
+        )
         self.learnt, self.trial = Learnt(), Trial()
         self.moments = Moments(0)  # of the condition's interner, if it has one
         self._highest: list[np.int64 | None] = [None for _ in ledger.places]  # key of the first index so far
 
     def bind(self, condition: BoundCondition, index: str) -> None:
         """All schemas are known."""
-        self.condition, self.index = condition, index
+        self.condition, self.index, self._reached = condition, index, None
         if condition.interner is not None:
             condition.interner.keepers.add(self)
             self.moments = Moments(condition.interner.moment)
@@ -136,14 +139,27 @@ class Planning:
         ledger = self.ledger
         if len(self.condition.bands) < 2:
             return []
+        rows = [(payload.first, payload.end) for payload in map(ledger.payload_of, ledger.places)]
+        if (
+            self._reached is not None and self._reached[0] == rows
+        ):  # a warm join plans before and after its replay
+            return self._reached[1]
         samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
         two = len(ledger.streams) == 2
         plain = reaches(self.condition, two and not self._in_flow)
         even = [evenly(reach, samples) for reach in plain] if two else []
-        known = [reach for reach in (*plain, *even) if reach is not None]
-        known += [other for reach in known for other in reach.other_classes(samples)]
-        found = [(reach, measured(reach, samples)) for reach in known]
-        return [(reach, facts) for reach, facts in found if facts is not None]
+        wanted = [reach for reach in (*plain, *even) if reach is not None]
+        wanted += [other for reach in wanted for other in reach.other_classes(samples)]
+        found = [(reach, measured(reach, samples)) for reach in wanted]
+        known = [(reach, facts) for reach, facts in found if facts is not None]
+        self._reached = rows, known
+        return known
+
+    def skip_first(self) -> None:
+        """Streams that have shown a whole sample before the join was made need not be looked at again with its first row."""
+        payloads = map(self.ledger.payload_of, self.ledger.places)
+        if all(payload.end - payload.first >= SAMPLE for payload in payloads):
+            self.replans = self.replans[-1:]
 
     def forget(self) -> None:
         """No plan, until one is made: rows are stored as they come."""
@@ -174,6 +190,7 @@ class Planning:
 
     def back_to(self, mark: tuple[Any, ...]) -> None:
         self.plan, self.access, self.replans = mark
+        self._reached = None  # numbers that are given again may be of other rows
 
     # ---- many streams -------------------------------------------------------------------------------------------
 

@@ -204,6 +204,10 @@ class Feed:
             found.append(self._all(name)[before])
         return found
 
+    def streams_of(self, name: str) -> list[SharedStream]:
+        """A stream and its twins, all with the same rows."""
+        return [self.shared.streams[g] for g in self._all(name)]
+
     def _all(self, name: str) -> list[int]:
         return [self.names.index(name), *self._twins[name]]
 

@@ -20,6 +20,7 @@ from watersmeet.query.placed import Placing
 from watersmeet.query.running import Results, Running, dropped
 from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
+from watersmeet.query.stats import stream_stats
 from watersmeet.query.tables import read_tables
 from watersmeet.streams.moment import moment, refused
 from watersmeet.streams.schema import added_columns
@@ -408,6 +409,15 @@ class Processor:
                 self._running.mend()
             running = self._running
             return explain_processor(running.feed, running.entries, running.graph.rules, running.assigned)
+
+    def stats(self) -> dict[str, Any]:
+        """Rows and bytes, as of now. ``streams`` has, by name of the stream or table: ``rows`` held, ``arrived``, ``joins`` that read it,
+        ``payload_bytes`` (rows are held once), ``index_bytes`` (of all joins; an index that several share counts once), ``bytes`` (both).
+        """
+        with self._lock:
+            if not self._inside:
+                self._running.mend()
+            return {"streams": stream_stats(self._running.feed)}
 
     def fabric_assignment(self) -> FabricAssignment:
         """Where the queries stand in the fabric, and the instructions that program it."""

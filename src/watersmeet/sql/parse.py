@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -250,6 +251,7 @@ def _whole_query(source: Source) -> ConditionError | None:
     )
 
 
+@lru_cache(maxsize=16)  # a query's words are asked for several times
 def words_of(text: str) -> Words:
     """The words of a text, quotes and all: ``'('`` opens nothing. ``5L`` is one, though three tokens in the same place."""
     words: list[Word] = []

@@ -193,7 +193,9 @@ def _splitjoin(window: int) -> Workload:
 WORKLOADS: dict[str, Callable[[int], Workload]] = {
     "band-1": lambda window: _band(1, window),
     "band-4": lambda window: _band(4, window),
+    "band-10": lambda window: _band(10, window),
     "band-64": lambda window: _band(64, window),
+    "band-100": lambda window: _band(100, window),
     "band-1000": lambda window: _band(1000, window),
     "equality-1": lambda window: _equality(1, window),
     "equality-64": lambda window: _equality(64, window),
