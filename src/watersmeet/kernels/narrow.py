@@ -4,6 +4,7 @@ A number's *size* is itself where it is not negative, and one less than its magn
 OR of all sizes has as many bits as the largest, and no loop need compare.
 """
 
+import numba
 import numpy as np
 
 from watersmeet.kernels.jit import kernel
@@ -85,3 +86,7 @@ def add_totals(totals, sign, limbs):
     for slot in range(totals.size):
         limbs[slot, 0] += sign * (totals[slot] & LOW32)
         limbs[slot, 1] += sign * (totals[slot] >> 32)
+
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    total = np.errstate(over="ignore")(total)  # of numbers that are too large, which the caller sees by their sizes
