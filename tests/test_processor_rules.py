@@ -1,4 +1,4 @@
-"""Filters of one shape are evaluated together, by an index over their constants, and give what each gives alone, whatever comes and goes."""
+"""Filters of one shape are evaluated together, by an index over their constants: each gives what it gives alone, whoever comes and goes."""
 
 import sys
 from collections.abc import Iterator

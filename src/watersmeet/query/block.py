@@ -22,7 +22,7 @@ from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import join_type
 from watersmeet.join.reading import reading_state, restore_reading
-from watersmeet.query.delta import Answers, Delta, Nothing, Part, Selected
+from watersmeet.query.delta import Answers, Delta, Part, Selected
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
 from watersmeet.query.rule import rule_of
 from watersmeet.sql.condition import BoundCondition
@@ -217,21 +217,17 @@ class ProjectBlock(Block):
         super().__init__(instruction, (below,))
         self.select = BoundSelect(list(zip(instruction.names, instruction.exprs, strict=True)), schemas)
         self._answers: Answers | None = None
-        self._nothing: tuple[Delta | None, Delta | None] = None, None  # nothing, and what is made of it
 
     def give(self, turn: Turn) -> Delta:
-        delta = turn.of(self.inputs[0])
-        known, nothing = self._nothing
-        if delta is known and nothing is not None:
-            return nothing
+        return self.selected(turn.of(self.inputs[0]))
+
+    def selected(self, delta: Delta) -> Selected:
+        """The columns of rows."""
         (part,) = delta.parts
-        part, answers = part._replace(select=self.select), self._answers
+        part, answers = part.with_select(self.select), self._answers
         if answers is None or answers.schemas != part.schemas:
             answers = self._answers = Answers(part)
-        given = Selected((part,), delta.late, delta.watermark, answers=answers)
-        if isinstance(delta, Nothing):
-            self._nothing = delta, given
-        return given
+        return Selected((part,), delta.late, delta.watermark, answers=answers)
 
 
 class UnionBlock(Block):

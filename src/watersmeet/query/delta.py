@@ -48,7 +48,15 @@ class Part(NamedTuple):
         mask = passed.fill_null(False).to_numpy(zero_copy_only=False)
         if mask.all():
             return self
-        return self._replace(matches=Matches.of(tuple([column[mask] for column in numbers])))
+        return self.with_matches(Matches.of(tuple([column[mask] for column in numbers])))
+
+    def with_matches(self, matches: Matches) -> Part:
+        """Some of the rows."""
+        return Part(self.leaves, self.schemas, matches, self.chunks, self.select, self.streams)
+
+    def with_select(self, select: BoundSelect) -> Part:
+        """The same rows, and what is computed of them."""
+        return Part(self.leaves, self.schemas, self.matches, self.chunks, select, self.streams)
 
     def emptied(self) -> Part:
         """None of the rows."""

@@ -151,6 +151,7 @@ class Found(Delta):
 
     numbers: Sequence[np.ndarray] = ()
     starts: Sequence[int] = ()
+    some: list[int] = field(default_factory=list)  # the rules that have any
     nothing: Delta = field(kw_only=True)  # what a rule gives that no row satisfies
 
     def of(self, number: int) -> Delta:
@@ -160,7 +161,7 @@ class Found(Delta):
             return self.nothing
         (part,) = self.parts
         matches = Matches.of(tuple([own[begin:end].copy() for own in self.numbers]))
-        return self.with_parts((part._replace(matches=matches),))
+        return self.with_parts((part.with_matches(matches),))
 
 
 class RuleSet(Block):
@@ -197,7 +198,8 @@ class RuleSet(Block):
         columns = part.columns(self._index.columns, numbers)
         rows, starts = self._index.find(columns, numbers[0].size)
         found = [own.take(rows) for own in numbers]
-        return Found(delta.parts, delta.late, delta.watermark, found, starts.tolist(), nothing=nothing)
+        some = np.flatnonzero(np.diff(starts)).tolist()
+        return Found(delta.parts, delta.late, delta.watermark, found, starts.tolist(), some, nothing=nothing)
 
     def _of_nothing(self, delta: Delta) -> Delta:
         """What filters give that let no row pass: the same from push to push, so that who reads it need not make it anew."""

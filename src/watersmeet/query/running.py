@@ -32,6 +32,7 @@ from watersmeet.query.graph import (
     Starts,
     blocks_of,
 )
+from watersmeet.query.idle import Idle
 from watersmeet.query.past import Found, something_came
 from watersmeet.query.placed import Placing
 from watersmeet.query.statement import Command
@@ -79,6 +80,7 @@ class Running:
         self._created = self._pushes = 0
         self._serial = WARM  # tells starts apart that nobody shares
         self._pending: Undo | Settle | None = None
+        self._idle: Idle | None = None  # of the queries that the last push has asked
 
     def execute(
         self,
@@ -314,17 +316,18 @@ class Running:
             self.feed.detach(block)
 
     def _results(self, turn: GraphTurn, stopped: dict[str, str]) -> dict[str, Result]:
-        results = {}
-        for name, entry in self.entries.items():
-            if entry.root is None or entry.bound is None:
-                continue
+        idle = self._idle
+        if idle is None or idle.entries is not self.entries or idle.rules is not turn.rules:
+            idle = self._idle = Idle(self.entries, turn.rules)
+        results, asked = idle.asked(turn)
+        for entry in asked:
             try:
-                results[name] = self._result(entry, turn)
+                results[entry.name] = self._result(entry, turn)
             except MemoryError:
                 raise
             except Exception as error:
-                stopped[name] = _said(error)
-        return results
+                stopped[entry.name] = _said(error)
+        return {name: result for name, result in results.items() if result is not None}
 
     def _result(self, entry: Entry, turn: GraphTurn) -> Result:
         assert entry.root is not None
@@ -420,6 +423,8 @@ class Running:
     def mend(self) -> None:
         """What a call has left to do: to take back what it has changed, or to let go of what is not needed any more."""
         pending = self._pending
+        if self._idle is not None and self._idle.entries is not self.entries:
+            self._idle = None  # queries that are gone must be let go of
         if isinstance(pending, Undo):
             self._take_back(pending)
         elif pending is not None:
