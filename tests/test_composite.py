@@ -240,3 +240,39 @@ def test_many_candidates_ask_for_it_and_few_do_not() -> None:
     assert not isinstance(driver_of(few), Composite)
     assert isinstance(driver_of(many), Composite)
     assert "t.sym = q.sym AND" in many.explain()
+
+
+@given(st.lists(st.tuples(numbers, numbers), max_size=8), st.lists(numbers, max_size=8), st.integers(0, 63))
+def test_candidates_of_a_sample_are_counted_one_by_one(
+    looked_for: list[tuple[int, int]], stored: list[int], shift: int
+) -> None:
+    """Rows that look for nothing count as probes alone; a range that is wider than all cells, once cut, has everything."""
+    lo, hi = (np.array([ends[k] for ends in looked_for], np.int64) for k in (0, 1))
+    keys = np.sort(np.array(stored, np.int64))
+    found = 0
+    for low, high in looked_for:
+        if low <= high:
+            everything = (high >> shift) - (low >> shift) >= LAST
+            found += sum(everything or low >> shift <= key >> shift <= high >> shift for key in stored)
+    one = planning._Range.of(0, lo, hi)
+    assert one.candidates(keys, shift) == found
+    widths = sorted(high - low for low, high in looked_for if low <= high)
+    assert one.width == (widths[len(widths) // 2] if widths else None)
+    assert one.probes == len(looked_for)
+
+
+def test_a_join_of_streams_that_are_known_has_its_driver_before_its_first_row() -> None:
+    """It looks at the rows once more, with its first push, or at the end of a warm start: and then has the same driver."""
+    random = np.random.default_rng(1)
+    qp = wm.Processor(t=wm.Rows(20_000), q=wm.Rows(20_000))
+    text = "SELECT t.k FROM t JOIN q ON t.sym = q.sym AND ABS(t.cents - q.cents) <= 3"
+    qp.push({name: rows(random, 2000, 1_000) for name in "tq"})
+    qp.create("now", text)
+    qp.create("warm", text.replace("<= 3", "<= 4"), start="warm")
+    plannings = [engine.planning for engine in qp._running.feed.shared.readers]
+    drivers = [planning.plan.driver for planning in plannings]  # type: ignore[union-attr]
+    assert all(isinstance(driver, Composite) for driver in drivers)
+    assert [len(planning.replans) for planning in plannings] == [1, 0]
+    qp.push({name: rows(random, 10, 1_000) for name in "tq"})
+    assert [planning.plan.driver for planning in plannings] == drivers  # type: ignore[union-attr]
+    assert [len(planning.replans) for planning in plannings] == [0, 0]

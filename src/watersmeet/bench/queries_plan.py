@@ -47,7 +47,7 @@ class QueriesPlan:
         if quick:
             return cls(
                 True, cores, Budget(0.4, 0.1, 2), Budget(0.3, 0.05, 1), counts, 50_000, 5_000, 50, (10, 100, 1_000), 10_000, 10,
-                matches, 1 << 16, 1 << 12, (100, GROUPS, 100_000), 100_000, 10_000, PATHWAY[:1], 100_000, 6, 10.0,
+                matches, 1 << 14, 1 << 11, (100, GROUPS, 100_000), 100_000, 10_000, PATHWAY[:1], 100_000, 6, 10.0,
             )  # fmt: skip
         return cls(
             False, cores, Budget(2.0, 0.5, 3), Budget(1.0, 0.3, 2), counts, 100_000, 10_000, 200, (10, 100, 1_000), 10_000, 100,
