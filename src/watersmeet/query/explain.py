@@ -10,6 +10,7 @@ from watersmeet.query.block import Block
 from watersmeet.query.catalog import Entry
 from watersmeet.query.feed import Feed
 from watersmeet.query.graph import blocks_of
+from watersmeet.query.group_blocks import GroupsBlock
 
 
 def explain_processor(feed: Feed, entries: Mapping[str, Entry], assigned: Assignment | None = None) -> str:
@@ -51,6 +52,8 @@ def explain_query(entry: Entry, readers: Mapping[Block, int], assigned: Assignme
 def _lines(block: Block, readers: Mapping[Block, int], depth: int) -> list[str]:
     shared = "; shared" if readers[block] > 1 else ""
     first, *rest = str(block.instruction).split("\n")
+    if isinstance(block, GroupsBlock) and block.ranges_read:
+        first += " from ranges"
     lines = [f"{first} ({counted(block.rows, 'row')}{shared})", *rest]
     below = [line for one in block.inputs for line in _lines(one, readers, depth + 1)]
     return ["  " * depth + line for line in lines] + below
