@@ -1,6 +1,6 @@
 """Which accumulators a grouping needs, and how each aggregate is read from them. Aggregates of one column share what they can."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from watersmeet.aggregate.amounts import Amounts
 from watersmeet.aggregate.bag import Bag
 from watersmeet.aggregate.dictionary import Dictionary
 from watersmeet.aggregate.extreme import Extreme
 from watersmeet.aggregate.order import ByTime, ByValue, Payload
 from watersmeet.aggregate.results import result_type
-from watersmeet.aggregate.rows import Rows
+from watersmeet.aggregate.rows import ALL, Rows
 from watersmeet.aggregate.slots import Cells
 from watersmeet.aggregate.spec import Aggregate, Grouping
 from watersmeet.aggregate.sums import FloatSums, WholeSums
@@ -21,7 +22,7 @@ from watersmeet.aggregate.table import Table
 from watersmeet.aggregate.values import Codec, codec
 from watersmeet.codes.text import is_bytes
 from watersmeet.errors import SchemaError
-from watersmeet.kernels.groups import count_rows
+from watersmeet.kernels.groups import count_many, count_rows
 
 Holder = tuple[Cells, int, np.ndarray]  # a column of state, which of its words, in which slots
 Reader = Callable[[np.ndarray], pa.Array]
@@ -90,6 +91,14 @@ class Accumulators:
         yield from self.bags
         yield from self._extremes.values()
         yield from self._picked.values()
+
+    def add_amounts(self, slots: np.ndarray, counts: np.ndarray, amounts: Mapping[str, Amounts]) -> None:
+        """Add so many rows to each slot, and what they amount to, by column. Of sums and counts only: ``amounts.suffice``."""
+        count_many(slots, ALL, counts, self.rows.data)
+        for column, sums in self._sums.items():
+            sums.of.add_amounts(slots, amounts[column])
+        for column, counts_of in self._counts.items():
+            count_many(slots, ALL, amounts[column].counts, counts_of.counts.data)
 
     @property
     def bags(self) -> list[Bag]:

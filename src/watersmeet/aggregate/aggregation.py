@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate import snapshot
 from watersmeet.aggregate.accumulators import Accumulators
+from watersmeet.aggregate.amounts import Amounts
 from watersmeet.aggregate.rows import ALL, Rows
 from watersmeet.aggregate.spec import Grouping
 from watersmeet.aggregate.table import Mark as TableMark
@@ -29,6 +30,15 @@ class Mark:
     bags: tuple[TableMark, ...]
     told: ToldMark | None
     number: int
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Rows that were added up before they came: in which groups (some may be there twice), how many, and what they amount to."""
+
+    keys: pa.RecordBatch
+    counts: np.ndarray
+    amounts: Mapping[str, Amounts]  # by column
 
 
 class Aggregation:
@@ -78,6 +88,34 @@ class Aggregation:
             slots, made = self._state.groups.enter(self._keys(rows))
             self._state.born.data[slots[made]] = rows.numbers[made]
             self._change(rows, slots, 1)
+            self.arrived = count
+
+        self.atomically(come)
+
+    def add_folded(self, folded: Folded, listed: pa.RecordBatch, sequence: Callable[[], np.ndarray]) -> None:
+        """Rows have come, most of them folded; the others are ``listed``. Only where ``amounts.suffice`` says so.
+
+        ``sequence``: the order in which groups of ``folded``, then rows of ``listed``, have first come. It is asked for only if there are
+        new groups: the order of groups is that of their first rows.
+        """
+        self._check(listed)
+        rows = Rows(listed, np.arange(self.arrived, self.arrived + listed.num_rows))
+        count = self.arrived + listed.num_rows + int(folded.counts.sum())
+
+        def come() -> None:
+            groups = self._state.groups
+            keys = np.concatenate((self._keys(Rows(folded.keys, rows.numbers[:0])), self._keys(rows)))
+            known = groups.knows(keys)
+            if not known.all():
+                order = sequence()
+                slots, made = groups.enter(keys[order[~known[order]]])
+                self._state.born.data[slots[made]] = self.arrived + made
+            slots, _ = groups.enter(keys)
+            these, those = np.split(slots, [folded.keys.num_rows])
+            self._state.add_amounts(these, folded.counts, folded.amounts)
+            if self._told is not None:
+                self._told.touch(these)
+            self._change(rows, those, 1)
             self.arrived = count
 
         self.atomically(come)

@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from watersmeet.aggregate.rows import Rows
+from watersmeet.aggregate.amounts import Amounts, whole_words
+from watersmeet.aggregate.rows import ALL, Rows
 from watersmeet.aggregate.slots import LEAST, Cells
 from watersmeet.aggregate.table import Table
-from watersmeet.aggregate.values import decimal_words, plain
+from watersmeet.aggregate.values import plain
 from watersmeet.codes.column import raw
+from watersmeet.kernels.groups import count_many
 from watersmeet.kernels.limbs import (
     LIMIT,
     MINUS_INFINITY,
@@ -25,8 +27,10 @@ from watersmeet.kernels.limbs import (
     NUMBER_LIMBS,
     PLUS_INFINITY,
     SQUARE_LIMBS,
+    add_cells,
     add_float_squares,
     add_floats,
+    add_limbs,
     add_word_squares,
     add_words,
     carry,
@@ -125,6 +129,17 @@ class FloatSums:
             squares.count(bits.size)
             add_float_squares(slots, bits, valid, sign, squares.base, squares.data)
 
+    def add_amounts(self, slots: np.ndarray, amounts: Amounts) -> None:
+        """What many numbers amount to, without squares."""
+        limbs, width = self._limbs, amounts.limbs.shape[1]
+        if width:
+            limbs.cover(amounts.first, amounts.first + width)
+            limbs.count(slots.size)
+            add_limbs(slots, amounts.limbs, amounts.first - limbs.base, limbs.data)
+        count_many(slots, ALL, amounts.counts, self.counts.data)
+        if amounts.special.size:
+            add_cells(slots, amounts.special, self._special.data)
+
     def sums(self, slots: np.ndarray, kind: pa.DataType) -> pa.Array:
         out = np.empty(slots.size, np.float64)
         doubles(self._limbs.data, slots, LOWEST + 32 * self._limbs.base, out)
@@ -164,7 +179,7 @@ class WholeSums:
         self._squares = table.slots.add(Limbs(4 * self._words + 1)) if squares else None
 
     def add(self, slots: np.ndarray, rows: Rows, name: str, sign: int) -> None:
-        words, valid = self._read(rows.column(name)), rows.valid(name)
+        words, valid = whole_words(rows.column(name)), rows.valid(name)
         self._limbs.count(slots.size)
         if not self._add_totals(slots, words, valid, rows, sign):
             add_words(slots, words, valid, sign, self._limbs.data, self.counts.data)
@@ -187,16 +202,11 @@ class WholeSums:
         self.counts.data[:groups] += sign * (counts if valid.size else rows.tally(slots, groups))
         return True
 
-    def _read(self, column: pa.Array) -> np.ndarray:
-        if pt.is_decimal(column.type):
-            return decimal_words(column)
-        if not pt.is_uint64(column.type):
-            return raw(column if column.type == pa.int64() else pc.cast(column, pa.int64()), INT64).reshape(
-                -1, 1
-            )
-        words = np.zeros((len(column), 2), np.int64)
-        words[:, 0] = raw(column, INT64)
-        return words
+    def add_amounts(self, slots: np.ndarray, amounts: Amounts) -> None:
+        """What many numbers amount to, without squares."""
+        self._limbs.count(slots.size)
+        add_limbs(slots, amounts.limbs, 0, self._limbs.data)
+        count_many(slots, ALL, amounts.counts, self.counts.data)
 
     def sums(self, slots: np.ndarray, kind: pa.DataType) -> pa.Array:
         return self._numbers(slots, kind, NO_COUNTS, 1)

@@ -69,6 +69,13 @@ class Table:
         self.slots.save(out)
         return out
 
+    def knows(self, rows: np.ndarray) -> np.ndarray:
+        """Which rows of words have a slot."""
+        out = np.empty(len(rows), np.int64)
+        find(rows, self._table, self._shift, self.words.data, out)
+        known: np.ndarray = out != NOBODY
+        return known
+
     def drop(self, slots: np.ndarray) -> None:
         """These slots are no longer needed; each once, saved before."""
         remove(slots, self._table, self._shift, self.words.data, self._freed, self._room)

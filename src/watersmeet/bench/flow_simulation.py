@@ -141,7 +141,7 @@ def prepared(
 
 
 def _work(core: FlowEngine, cores: int, meter: Meter | None) -> Work:
-    access = PairAccess(core.plan, core.streams, core.planning.habits, False, False, None)
+    access = PairAccess(core.plan, core.streams, core.planning.habits, False, "pairs", None)
     sizing = Sizing(core.windows, core.planning.habits, None, cores)
     shared = (access, sizing, (False, False))
     return Work(*shared, time.perf_counter) if meter is None else TimedWork(*shared, meter.read, meter)

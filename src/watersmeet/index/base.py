@@ -98,6 +98,16 @@ class SortedRun(Protocol):
     def buffered_pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
         """The candidates that are in no range yet, as ``Index.pairs`` gives them."""
 
+    def only(self, mask: np.ndarray) -> "RunPart":
+        """A run of the rows that a mask by offset keeps; of those that are in ranges."""
+
+
+class RunPart(SortedRun, Protocol):
+    """Some rows of a run, in key order."""
+
+    def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
+        """As ``Index.pairs``."""
+
 
 class Index(ABC):
     """One structure over one sub-window. Probing keeps no state in ``self``: several threads probe at once."""

@@ -13,7 +13,7 @@ import numpy as np
 from watersmeet.index.base import Bounds, Index, Keys, PairBuffer, SortedRun
 from watersmeet.kernels.merge import merge_runs
 from watersmeet.kernels.probe import STRIDE, list_pairs, run_pairs, run_ranges
-from watersmeet.kernels.ranges import keep_rows_from
+from watersmeet.kernels.ranges import keep_rows, keep_rows_from
 from watersmeet.kernels.sort import sort_keys
 
 BUFFERED = 1024  # the paper's size; a batch of at least this many rows is merged directly
@@ -95,6 +95,12 @@ class BISort(Index):
         first = int(bounds.hi.searchsorted(self.keys[0]))
         stop = int(bounds.lo.searchsorted(self.keys[-1], "right"))
         return bounds.between(first, stop) if first < stop else None
+
+    def only(self, mask: np.ndarray) -> "BISort":
+        keys, rows, part = np.empty_like(self.keys), np.empty_like(self.rows), BISort(0)
+        kept = keep_rows(self.keys, self.rows, mask, keys, rows)
+        part.adopt(keys[:kept], rows[:kept])
+        return part
 
     def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
         if self.keys.size:

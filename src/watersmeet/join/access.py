@@ -28,6 +28,9 @@ from watersmeet.streams.arrival import Sees
 from watersmeet.streams.payload import Payload
 from watersmeet.streams.window import Window
 
+FEW = (
+    0.5  # matches a probe and sub-window: where either will do, pairs are cheaper than ranges that hold fewer
+)
 PARALLEL = 2048  # rows from which on threads are worth waking
 
 Segments = Sequence[Sequence[SubWindow]]  # by stream
@@ -105,7 +108,7 @@ class PairAccess:
     streams: Sequence[str]
     habits: Sequence[Habits]
     ranges: bool  # results as ranges over sorted runs, or as their total length
-    count_only: bool
+    mode: str  # "pairs"; "ranges"; "count"; "mixed": ranges where rows are in runs, else pairs
     residual: PairResidual | None
 
     def checked(self, k: int) -> int:
@@ -141,6 +144,12 @@ class PairAccess:
             # Filtering its pairs one by one would cost more than taking the expired rows out of the oldest run.
             pairs = probe.rows * self.habits[1 - k].matches
             subwindows[0].trim(validity.arrival_lo, 0.0 if pairs > subwindows[0].count / 4 else 0.5)
+        if self.mode == "mixed":  # a run that is parted is parted once
+            return [
+                partial(self.find, sub, share, k, matches)
+                for sub in subwindows
+                for share in (shares if sub.inside(validity) else [probe])
+            ]
         return [partial(self.find, sub, share, k, matches) for sub in subwindows for share in shares]
 
     def rounds(self) -> Sequence[Sequence[int]]:
@@ -157,8 +166,8 @@ class PairAccess:
 
     def find(self, sub: SubWindow, probe: Probe, stream: int, out: Matches, buffer: PairBuffer) -> None:
         """All results of a stream's probe in one sub-window, in the form that was asked for."""
-        if self.ranges:
-            find_ranges(sub, probe, stream, self.count_only, buffer, out)
+        if self.ranges and (self.mode != "mixed" or self.habits[1 - stream].matches >= FEW):
+            find_ranges(sub, probe, stream, self.mode, buffer, out)
         else:
             find_pairs(sub, probe, stream, self.residual, buffer, out)
 
@@ -280,4 +289,4 @@ def pair_access(
     """``payload``: the stored rows by stream, in a list that stays."""
     ranges = mode != "pairs" and plan.ranges_suffice and how.name == "inner"
     residual = None if plan.residual is None else PairResidual(plan.residual, streams, payload)
-    return PairAccess(plan, streams, habits, ranges, mode == "count", residual)
+    return PairAccess(plan, streams, habits, ranges, mode, residual)

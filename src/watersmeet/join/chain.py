@@ -255,6 +255,28 @@ class SubWindow:
         time_lo, time_hi = validity.time_lo, validity.time_hi
         return time_lo is None or time_hi is None or self.times is None or self._timely(time_lo, time_hi)
 
+    def sights(self, validity: Validity) -> tuple[np.ndarray, np.ndarray]:
+        """Masks by offset: the rows that lie in the validity range of every probe, and those that lie in some, but not in all."""
+        base, lo, hi = self.base, validity.arrival_lo, validity.arrival_hi
+        masks = np.zeros((2, self.capacity), np.bool_)
+        everyone, someone = masks[:, : self.count]
+        everyone[max(most(lo) - base, 0) : max(least(hi) - base, 0)] = True
+        someone[max(least(lo) - base, 0) : max(most(hi) - base, 0)] = True
+        time_lo, time_hi = validity.time_lo, validity.time_hi
+        if time_lo is not None and time_hi is not None and self.times is not None and time_lo.size:
+            times = self.times[: self.count]
+            everyone &= (times >= time_lo.max()) & (times <= time_hi.min())
+            someone &= (times >= time_lo.min()) & (times <= time_hi.max())
+        if self.hidden is not None:
+            everyone &= ~self.hidden[: self.count]
+            someone &= ~self.hidden[: self.count]
+        someone &= ~everyone
+        return masks[0], masks[1]
+
+    def thinned(self, found: Iterator[int], probe: Probe, buffer: PairBuffer) -> Iterator[int]:
+        """Of candidates that were found elsewhere those that satisfy checked bands and validity range, as ``candidates`` gives them."""
+        return _thinned(found, buffer, self._filters(probe))
+
     def _timely(self, time_lo: np.ndarray, time_hi: np.ndarray) -> bool:
         return bool(not time_lo.size or (time_lo.max() <= self.min_time and self.max_time <= time_hi.min()))
 

@@ -120,7 +120,7 @@ class Matches:
     counts: list[int] = field(default_factory=list)  # matches that were only counted
     streams: int = 2
     products: list[Product] = field(default_factory=list)  # of many streams
-    # Products, once they have been written out; what was added since makes it another number of rows.
+    # Products and ranges, once they have been written out; what was added since makes it another number of rows.
     _written: tuple[np.ndarray, ...] | None = field(default=None, init=False, compare=False)
 
     def add_all(self, other: "Matches") -> None:
@@ -161,7 +161,18 @@ class Matches:
         """All results as a column a stream."""
         if self.products:
             return self._written_out()
-        parts = self.pairs + [records.pairs() for records in self.ranges]
+        if self.ranges:
+            return self._listed()
+        return self._joined(self.pairs)
+
+    def _listed(self) -> tuple[np.ndarray, ...]:
+        """Ranges written out, once."""
+        count, written = self.count, self._written
+        if written is None or written[0].size != count:
+            self._written = written = self._joined(self.pairs + [records.pairs() for records in self.ranges])
+        return written
+
+    def _joined(self, parts: list[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         if not parts:
             return (_EMPTY,) * self.streams
         if len(parts) == 1:

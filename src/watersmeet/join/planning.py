@@ -11,7 +11,7 @@ import numpy as np
 
 from watersmeet.codes.interning import Texts
 from watersmeet.index.choose import Habits
-from watersmeet.join.access import Access, Sizing, StepAccess, pair_access
+from watersmeet.join.access import Access, PairAccess, Sizing, StepAccess, pair_access
 from watersmeet.join.drivers import Reach
 from watersmeet.join.learning import Learnt, Trial
 from watersmeet.join.ledger import Ledger, Pushed
@@ -126,6 +126,20 @@ class Planning:
         fits = self.plan is not None and plan.index_identity == self.plan.index_identity
         self.plan, self.access = plan, access
         return not fits
+
+    def answer_in(self, mode: str) -> None:
+        """Results in another form from the next push on: how stored rows are kept does not depend on it. Of two streams."""
+        self.mode = mode
+        if isinstance(self.plan, Plan) and isinstance(self.access, PairAccess) and self.access.mode != mode:
+            ledger = self.ledger
+            self.access = pair_access(
+                self.plan, ledger.streams, self.habits, ledger.payload, mode, ledger.how
+            )
+
+    @property
+    def in_ranges(self) -> bool:
+        """Whether results come as ranges, as far as rows are in sorted runs."""
+        return isinstance(self.access, PairAccess) and self.access.ranges
 
     def _same_driver(self, plan: Plan) -> Plan:
         """Where stored rows keep their indexes, the driver that has coded them stays: it may have learnt of them."""

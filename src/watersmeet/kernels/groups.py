@@ -158,6 +158,15 @@ def count_rows(slots, valid, sign, counts):
     return least
 
 
+@kernel
+def count_many(slots, valid, times, counts):
+    """Count each row that is valid (an empty mask: all are) so many times in its slot."""
+    everywhere = valid.size == 0
+    for i in range(slots.size):
+        if everywhere or valid[i]:
+            counts[slots[i]] += times[i]
+
+
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     _quiet = np.errstate(over="ignore")
     hash_words = _quiet(hash_words)

@@ -149,3 +149,99 @@ def add_word_squares(slots, words, valid, sign, limbs):
         multiply(number, number, square)
         for j in range(2 * size):
             limbs[slots[i], j] += sign * np.int64(square[j])
+
+
+@kernel
+def run_up(limbs):
+    """Each row becomes the sum of the rows up to it. No carries: see LIMIT."""
+    for i in range(1, limbs.shape[0]):
+        for k in range(limbs.shape[1]):
+            limbs[i, k] += limbs[i - 1, k]
+
+
+@kernel
+def add_spans(sums, start, end, slots, first, limbs):
+    """Add, to the slot of each range, what its last running sum has more than its first: as one number, in 32 bits a limb but the last,
+    which takes what is carried; their first limb is limb ``first``."""
+    last = sums.shape[1] - 1
+    for i in range(slots.size):
+        slot, over = slots[i], np.int64(0)
+        for k in range(last):
+            over += sums[end[i], k] - sums[start[i], k]
+            limbs[slot, first + k] += over & LOW32
+            over >>= 32
+        limbs[slot, first + last] += over + sums[end[i], last] - sums[start[i], last]
+
+
+@kernel
+def add_limbs(slots, rows, first, limbs):
+    """Add rows of limbs, each as one number, in 32 bits a limb but the last; their first limb is limb ``first``."""
+    last = rows.shape[1] - 1
+    for i in range(slots.size):
+        slot, over = slots[i], np.int64(0)
+        for k in range(last):
+            over += rows[i, k]
+            limbs[slot, first + k] += over & LOW32
+            over >>= 32
+        limbs[slot, first + last] += over + rows[i, last]
+
+
+@kernel
+def add_cells(slots, rows, cells):
+    """Add rows of plain numbers."""
+    for i in range(slots.size):
+        for k in range(rows.shape[1]):
+            cells[slots[i], k] += rows[i, k]
+
+
+@kernel
+def add_floats_times(slots, bits, valid, times, base, limbs, counts, special):
+    """Add doubles, each so many times (fewer than 2**31); one limb more than for once."""
+    everywhere = valid.size == 0
+    for i in range(slots.size):
+        n = np.int64(times[i])
+        if n == 0 or (not everywhere and not valid[i]):
+            continue
+        slot, word = slots[i], bits[i]
+        counts[slot] += n
+        exponent = (word >> 52) & EXPONENT
+        mantissa = word & FRACTION
+        if exponent == EXPONENT:
+            kind = NAN if mantissa != 0 else (PLUS_INFINITY if word >= 0 else MINUS_INFINITY)
+            special[slot, kind] += n
+            continue
+        if exponent > 0:
+            mantissa |= HIDDEN
+            exponent -= 1
+        elif mantissa == 0:
+            continue
+        k, shift = (exponent >> 5) - base, exponent & 31
+        factor = np.int64(1) if word >= 0 else np.int64(-1)
+        low = (mantissa & LOW32) << shift
+        high = ((mantissa >> 32) << shift) + (low >> 32)
+        # Three pieces of 32 bits; each, so many times, with what is carried, is less than 2**63.
+        rest = n * (low & LOW32)
+        limbs[slot, k] += factor * (rest & LOW32)
+        rest = n * (high & LOW32) + (rest >> 32)
+        limbs[slot, k + 1] += factor * (rest & LOW32)
+        rest = n * (high >> 32) + (rest >> 32)
+        limbs[slot, k + 2] += factor * (rest & LOW32)
+        limbs[slot, k + 3] += factor * (rest >> 32)
+
+
+@kernel
+def add_words_times(slots, words, valid, times, limbs, counts):
+    """Add integers of one or more words, each so many times (fewer than 2**31); one limb more than they have."""
+    everywhere, last = valid.size == 0, 2 * words.shape[1] - 1
+    for i in range(slots.size):
+        n = np.int64(times[i])
+        if n == 0 or (not everywhere and not valid[i]):
+            continue
+        slot, rest = slots[i], np.int64(0)
+        counts[slot] += n
+        for j in range(last):
+            rest = n * ((words[i, j >> 1] >> (32 * (j & 1))) & LOW32) + (rest >> 32)
+            limbs[slot, j] += rest & LOW32
+        rest = n * (words[i, last >> 1] >> 32) + (rest >> 32)
+        limbs[slot, last] += rest & LOW32
+        limbs[slot, last + 1] += rest >> 32

@@ -182,6 +182,16 @@ class JoinBlock(Block):
         more = restore_reading(self.engine, tables)
         self._lacks, self._complete = tuple(more["lacks"]), more["complete"]
 
+    def answer_in_ranges(self, ranges: bool) -> None:
+        """Whether ranges are wanted, where the condition allows for them: all who read them can do without pairs."""
+        if len(self.leaves) == 2:
+            self.engine.planning.answer_in("mixed" if ranges else "pairs")
+
+    @property
+    def in_ranges(self) -> bool:
+        """Whether that is what is given."""
+        return self.engine.planning.in_ranges
+
     def give(self, turn: Turn) -> Delta:
         outcome = turn.joined(self.engine)
         self.look()

@@ -10,6 +10,7 @@ from watersmeet.query.block import Block
 from watersmeet.query.catalog import Entry
 from watersmeet.query.feed import Feed
 from watersmeet.query.graph import blocks_of
+from watersmeet.query.group_blocks import GroupsBlock
 from watersmeet.query.rules import Place
 
 
@@ -66,6 +67,8 @@ def _lines(block: Block, readers: Mapping[Block, int], rules: Mapping[Block, Pla
         together, _ = rules[block]
         shared += f"; evaluated with {counted(len(together.filters) - 1, 'other')} by {together.by}"
     first, *rest = str(block.instruction).split("\n")
+    if isinstance(block, GroupsBlock) and block.ranges_read:
+        first += " from ranges"
     lines = [f"{first} ({counted(block.rows, 'row')}{shared})", *rest]
     below = [line for one in block.inputs for line in _lines(one, readers, rules, depth + 1)]
     return ["  " * depth + line for line in lines] + below

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from watersmeet.query.block import Block, FilterBlock, JoinBlock, Key, ProjectBlock, ScanBlock, UnionBlock
 from watersmeet.query.feed import Feed
+from watersmeet.query.from_ranges import FromRanges, sides_of
 from watersmeet.query.group_blocks import GroupsBlock
 from watersmeet.query.instruction import (
     Clock,
@@ -133,6 +134,7 @@ class Graph:
             self._let_go(made, self.blocks)
             raise
         self._arranged, self.blocks = None, made
+        _say_form(made)
         return roots
 
     def settle(self, change: Change) -> None:
@@ -143,12 +145,14 @@ class Graph:
         """The blocks that were there before. May be repeated."""
         self._let_go(change.after, change.before)
         self._arranged, self.blocks = None, change.before
+        _say_form(change.before)
 
     def keep(self, roots: Iterable[Block]) -> None:
         """Only these blocks, and those they read from. May be repeated."""
         kept = _all_of(roots)
         self._let_go(self.blocks, kept)
         self._arranged, self.blocks = None, kept
+        _say_form(kept)
 
     def _let_go(self, some: Mapping[Key, Block], others: Mapping[Key, Block]) -> None:
         for key, block in some.items():
@@ -210,7 +214,10 @@ class Graph:
             case Punctual():
                 return PunctualBlock(plan, inputs[0])
             case Groups():
-                return GroupsBlock(plan, inputs[0], _rows_schema(inputs[0]), *self._slides_over(plan.sliding))
+                sides = sides_of(plan)
+                ranges = None if sides is None else FromRanges(plan, sides, _by_leaf(plan, schemas))
+                rows = _rows_schema(inputs[0])
+                return GroupsBlock(plan, inputs[0], rows, *self._slides_over(plan.sliding), ranges)
             case Open():
                 return OpenBlock(plan, inputs[0], _rows_schema(inputs[0]))
             case Windows():
@@ -260,6 +267,24 @@ def _all_of(roots: Iterable[Block]) -> dict[Key, Block]:
                 made[block.key] = block
                 left += reversed(block.inputs)
     return made
+
+
+def _say_form(blocks: Mapping[Key, Block]) -> None:
+    """Joins give ranges if all who read them take those. Who does not can list them, so nothing depends on when this is said."""
+    readers: dict[Block, list[Block]] = {}
+    for block in blocks.values():
+        for below in block.inputs:
+            readers.setdefault(below, []).append(block)
+    for join in blocks.values():
+        if isinstance(join, JoinBlock):
+            rows = readers.get(join, [])
+            join.answer_in_ranges(
+                all(
+                    isinstance(reader, GroupsBlock) and reader.from_ranges is not None
+                    for one in rows
+                    for reader in readers.get(one, [one])
+                )
+            )
 
 
 def _by_leaf(plan: Instruction, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:

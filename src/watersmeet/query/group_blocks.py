@@ -13,8 +13,9 @@ import pyarrow as pa
 from watersmeet.aggregate.aggregation import Aggregation
 from watersmeet.aggregate.sliding import Expiry
 from watersmeet.aggregate.sliding import Sliding as SlidingRows
-from watersmeet.query.block import Block, Turn
+from watersmeet.query.block import Block, JoinBlock, Turn
 from watersmeet.query.delta import Delta
+from watersmeet.query.from_ranges import Found, FromRanges
 from watersmeet.query.instruction import Groups, Sliding
 from watersmeet.query.relation import Relation
 from watersmeet.streams.clock import BOTTOM
@@ -80,10 +81,18 @@ class GroupsBlock(Block):
     """An answer of groups. ``telling``: somebody wants to know what changes."""
 
     def __init__(
-        self, instruction: Groups, below: Block, schema: pa.Schema, of: pa.Schema | None, clocked: bool
+        self,
+        instruction: Groups,
+        below: Block,
+        schema: pa.Schema,
+        of: pa.Schema | None,
+        clocked: bool,
+        from_ranges: FromRanges | None = None,
     ) -> None:
-        """``schema``: of the rows; ``of``: of the stream that a sliding window is of, or None; ``clocked``: by that one's own time."""
+        """``schema``: of the rows; ``of``: of the stream that a sliding window is of, or None; ``clocked``: by that one's own time;
+        ``from_ranges``: how ranges of a join are folded, where its pairs need not be listed."""
         super().__init__(instruction, (below,))
+        self.from_ranges = from_ranges
         sliding = instruction.sliding
         self._state = Aggregation(instruction.grouping, schema, retracts=sliding is not None, changes=True)
         self._sliding = None if sliding is None else SlidingRows(self._state)
@@ -96,8 +105,11 @@ class GroupsBlock(Block):
     def give(self, turn: Turn) -> Delta:
         below = self.inputs[0]
         delta = turn.of(below)
-        rows = turn.rows(below) if delta.count else None
-        changed = self._take(turn, rows)
+        found = None if self.from_ranges is None else self.from_ranges.folded(turn, delta)
+        if found is not None:
+            changed = self._fold(found)
+        else:
+            changed = self._take(turn, turn.rows(below) if delta.count else None)
         changes = None
         if self.telling and (changed or not self._current):
             self._write_down()
@@ -114,6 +126,12 @@ class GroupsBlock(Block):
             changed=changed,
             taken=delta.count,
         )
+
+    @property
+    def ranges_read(self) -> bool:
+        """Whether pairs of a join are not listed for this block."""
+        joins = [join for below in self.inputs for join in below.inputs if isinstance(join, JoinBlock)]
+        return self.from_ranges is not None and all(join.in_ranges for join in joins)
 
     @property
     def _aggregation(self) -> Aggregation:
@@ -133,6 +151,13 @@ class GroupsBlock(Block):
             self._write_down()
             batch = turn.rows(self.inputs[0]) if rows is None else rows
             self._sliding.push(batch, come.keys, come.bound)
+        self._answer = None
+        return True
+
+    def _fold(self, found: Found) -> bool:
+        """Let rows come, most of them folded."""
+        self._write_down()
+        self._state.add_folded(*found)
         self._answer = None
         return True
 
