@@ -6,6 +6,7 @@ each instruction of a plan that remembers.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -107,11 +108,13 @@ class Graph:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.blocks: Mapping[Key, Block] = {}
-        self._arranged: Mapping[Block, Place] | None = None  # of these blocks; None: not yet known
+        # The filters that are evaluated together, and whether that is of the blocks as they are now.
+        self._arranged: tuple[Mapping[Block, Place], bool] = {}, True
+        self._roots: Sequence[Block] | None = ()  # whose the blocks are; None: not known
 
     def become(
         self,
-        kept: Iterable[Block],
+        kept: Sequence[Block],
         plans: Sequence[tuple[str, Instruction, Starts]],
         changes: list[Change],
         past: dict[JoinEngine, Outcome] | None,
@@ -122,14 +125,15 @@ class Graph:
         the names of their queries with them, for ``QueryFailedError``. ``past`` gets what new joins that start warm have found;
         None: none is given anything, as all will be restored.
         """
-        made = _all_of(kept)
+        same = self._roots is not None and len(kept) == len(self._roots) and all(map(is_, kept, self._roots))
+        made = dict(self.blocks) if same else _all_of(kept)
         try:
             roots = [self._root(*plan, made, past) for plan in plans]
             changes.append(Change(self.blocks, made))
         except BaseException:
             self._let_go(made, self.blocks)
             raise
-        self._arranged, self.blocks = None, made
+        self._become(made, [*kept, *roots])
         return roots
 
     def settle(self, change: Change) -> None:
@@ -139,13 +143,13 @@ class Graph:
     def undo(self, change: Change) -> None:
         """The blocks that were there before. May be repeated."""
         self._let_go(change.after, change.before)
-        self._arranged, self.blocks = None, change.before
+        self._become(change.before)
 
     def keep(self, roots: Iterable[Block]) -> None:
         """Only these blocks, and those they read from. May be repeated."""
         kept = _all_of(roots)
         self._let_go(self.blocks, kept)
-        self._arranged, self.blocks = None, kept
+        self._become(kept)
 
     def _let_go(self, some: Mapping[Key, Block], others: Mapping[Key, Block]) -> None:
         for key, block in some.items():
@@ -231,9 +235,15 @@ class Graph:
     @property
     def rules(self) -> Mapping[Block, Place]:
         """The filters that are evaluated together: made anew when the blocks are others."""
-        if self._arranged is None:
-            self._arranged = arranged(self.blocks.values())
-        return self._arranged
+        places, known = self._arranged
+        if not known:
+            places = arranged(self.blocks.values(), places)
+            self._arranged = places, True
+        return places
+
+    def _become(self, blocks: Mapping[Key, Block], roots: Sequence[Block] | None = None) -> None:
+        self._roots, self._arranged = None, (self._arranged[0], False)
+        self.blocks, self._roots = blocks, roots
 
     def mark(self) -> Any:
         """How all blocks stand."""
