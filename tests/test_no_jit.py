@@ -16,6 +16,7 @@ SMALL = {  # the tests of single kernels do the same for themselves
     "products": ["test_multiway_products.py"],
     "texts": ["test_interning.py", "-k", "turns or told_apart or come_and_go or for_ever or kept"],
     "decimals": ["test_whole.py"],
+    "rules": ["test_processor_rules.py", "-k", "alone or looked_up"],
     "aggregates": [
         "test_aggregate.py",
         "test_aggregate_windows.py",

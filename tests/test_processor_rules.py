@@ -125,7 +125,7 @@ def test_rules_find_what_each_finds_alone(data: st.DataObject) -> None:
                 one.create(name, text)
         live = list(qp.queries())
         rows = batch(data.draw(st.integers(0, 1000)), data.draw(st.integers(0, 12)))
-        with together():
+        with together(), patch.object(rules, "SLACK", data.draw(st.sampled_from([0, 1024]))):
             out = qp.push(s=rows)
         assert (list(out), out.stopped) == (live, {})
         for name, other in alone.items():

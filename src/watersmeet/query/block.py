@@ -16,13 +16,14 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.api.result import Result
 from watersmeet.codes.interning import Interner
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import join_type
 from watersmeet.join.reading import reading_state, restore_reading
-from watersmeet.query.delta import Answers, Delta, Part, Selected
+from watersmeet.query.delta import Answers, Delta, Nothing, Part, Selected
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
 from watersmeet.query.rule import rule_of
 from watersmeet.sql.condition import BoundCondition
@@ -230,6 +231,12 @@ class ProjectBlock(Block):
 
     def give(self, turn: Turn) -> Delta:
         return self.selected(turn.of(self.inputs[0]))
+
+    def result_of(self, nothing: Nothing, streams: tuple[str, ...]) -> Result:
+        """The Result of no rows, the same every time."""
+        if self._answers is None or self._answers.schemas != nothing.parts[0].schemas:
+            self._answers = self.selected(nothing).answers
+        return self._answers.of(streams)[1]
 
     def selected(self, delta: Delta) -> Selected:
         """The columns of rows."""

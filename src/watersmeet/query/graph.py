@@ -6,6 +6,7 @@ each instruction of a plan that remembers.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -111,11 +112,13 @@ class Graph:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.blocks: Mapping[Key, Block] = {}
-        self._arranged: Mapping[Block, Place] | None = None  # of these blocks; None: not yet known
+        # The filters that are evaluated together, and whether that is of the blocks as they are now.
+        self._arranged: tuple[Mapping[Block, Place], bool] = {}, True
+        self._roots: Sequence[Block] | None = ()  # whose the blocks are; None: not known
 
     def become(
         self,
-        kept: Iterable[Block],
+        kept: Sequence[Block],
         plans: Sequence[tuple[str, Instruction, Starts]],
         changes: list[Change],
         found: Found | None,
@@ -126,15 +129,15 @@ class Graph:
         the names of their queries with them, for ``QueryFailedError``. ``found`` gets what new joins have found in rows that are stored;
         None: none is given anything, as all will be restored.
         """
-        made = _all_of(kept)
+        same = self._roots is not None and len(kept) == len(self._roots) and all(map(is_, kept, self._roots))
+        made = dict(self.blocks) if same else _all_of(kept)
         try:
             roots = [self._root(*plan, made, found) for plan in plans]
             changes.append(Change(self.blocks, made))
         except BaseException:
             self._let_go(made, self.blocks)
             raise
-        self._arranged, self.blocks = None, made
-        _say_form(made)
+        self._become(made, [*kept, *roots])
         return roots
 
     def settle(self, change: Change) -> None:
@@ -144,15 +147,13 @@ class Graph:
     def undo(self, change: Change) -> None:
         """The blocks that were there before. May be repeated."""
         self._let_go(change.after, change.before)
-        self._arranged, self.blocks = None, change.before
-        _say_form(change.before)
+        self._become(change.before)
 
     def keep(self, roots: Iterable[Block]) -> None:
         """Only these blocks, and those they read from. May be repeated."""
         kept = _all_of(roots)
         self._let_go(self.blocks, kept)
-        self._arranged, self.blocks = None, kept
-        _say_form(kept)
+        self._become(kept)
 
     def _let_go(self, some: Mapping[Key, Block], others: Mapping[Key, Block]) -> None:
         for key, block in some.items():
@@ -241,9 +242,16 @@ class Graph:
     @property
     def rules(self) -> Mapping[Block, Place]:
         """The filters that are evaluated together: made anew when the blocks are others."""
-        if self._arranged is None:
-            self._arranged = arranged(self.blocks.values())
-        return self._arranged
+        places, known = self._arranged
+        if not known:
+            places = arranged(self.blocks.values(), places)
+            self._arranged = places, True
+        return places
+
+    def _become(self, blocks: Mapping[Key, Block], roots: Sequence[Block] | None = None) -> None:
+        self._roots, self._arranged = None, (self._arranged[0], False)
+        self.blocks, self._roots = blocks, roots
+        _say_form(blocks)
 
     def mark(self) -> Any:
         """How all blocks stand."""
@@ -271,20 +279,19 @@ def _all_of(roots: Iterable[Block]) -> dict[Key, Block]:
 
 def _say_form(blocks: Mapping[Key, Block]) -> None:
     """Joins give ranges if all who read them take those. Who does not can list them, so nothing depends on when this is said."""
+    joins = [block for block in blocks.values() if isinstance(block, JoinBlock)]
     readers: dict[Block, list[Block]] = {}
-    for block in blocks.values():
+    for block in blocks.values() if joins else ():
         for below in block.inputs:
             readers.setdefault(below, []).append(block)
-    for join in blocks.values():
-        if isinstance(join, JoinBlock):
-            rows = readers.get(join, [])
-            join.answer_in_ranges(
-                all(
-                    isinstance(reader, GroupsBlock) and reader.from_ranges is not None
-                    for one in rows
-                    for reader in readers.get(one, [one])
-                )
+    for join in joins:
+        join.answer_in_ranges(
+            all(
+                isinstance(reader, GroupsBlock) and reader.from_ranges is not None
+                for one in readers.get(join, [])
+                for reader in readers.get(one, [one])
             )
+        )
 
 
 def _by_leaf(plan: Instruction, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:

@@ -4,14 +4,18 @@ A push codes each key once for all rules, finds each row's bucket by its equalit
 lists by rule the rows, in order (``kernels/rules.py``). It is the join of the rows with the table of the rules' constants. Each filter
 takes the rows of its rule, and evaluates its rest, if it has one, on these alone: what fails there stops its query only.
 
-A set is a function of the filters that there are, and holds nothing else: ``arranged`` makes the sets of some blocks. So there is nothing
-to take back when a call fails, and nothing to save. A filter may be evaluated in any set that it is in, or alone: its rows are the same.
+A set is a function of the filters that there are, and holds nothing else: ``arranged`` makes the sets of some blocks, from those of the
+blocks before, if they are known: what was worked out of filters that stay is kept. So there is nothing to take back when a call fails,
+and nothing to save. A filter may be evaluated in any set that it is in, or alone: its rows are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, count, repeat
+from operator import is_
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +32,7 @@ from watersmeet.sql.evaluate import evaluate
 from watersmeet.sql.tree import Column, columns_of
 
 FEW = 4  # filters that are evaluated one by one
+SLACK = 1024  # texts of rules that are gone, which are never too many
 _EVERYWHERE = np.empty(0, np.bool_)
 _NO_ROWS = np.empty(0, np.int64)
 Codes = tuple[np.ndarray, np.ndarray | None]
@@ -40,6 +45,11 @@ class KeyCodes:
         self._expr, self._domain = key.expr, key.domain
         self._texts = Dictionary(pa.large_binary()) if key.texts else None
         self.columns = columns_of(key.expr)
+
+    @property
+    def known(self) -> int:
+        """How many texts have a number, also those of rules that are gone."""
+        return 0 if self._texts is None else len(self._texts)
 
     def constants(self, values: Sequence[np.ndarray | pa.Array]) -> np.ndarray:
         """The codes of values, of one rule after the other."""
@@ -59,38 +69,80 @@ class KeyCodes:
         return self._texts.find(column)
 
 
+class Entries(NamedTuple):
+    """Rules with one value of each of their equalities, a column an entry; ``equal``, ``lows``, ``highs`` have a row a key."""
+
+    owners: np.ndarray  # the rule's number
+    equal: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+
+    @staticmethod
+    def of(rules: Sequence[Rule], keys: Sequence[KeyCodes], first: int) -> Entries:
+        """Of rules that are numbered from ``first`` on."""
+        owners = np.repeat(np.arange(len(rules)), [rule.combinations for rule in rules])
+        equal = [key.constants([rule.equal[k][1] for rule in rules]) for k, key in enumerate(keys)]
+        ends = [[(one.low, one.high) for one in rule.ranges] for rule in rules]
+        lows, highs = (
+            np.array(ends, np.int64).reshape(len(rules), len(rules[0].ranges), 2)[owners].transpose(2, 1, 0)
+        )
+        return Entries(owners + first, np.array(equal, np.int64).reshape(len(keys), owners.size), lows, highs)
+
+    def chosen(self, which: np.ndarray) -> Entries:
+        """Some of them, by place or mask."""
+        return Entries(self.owners[which], self.equal[:, which], self.lows[:, which], self.highs[:, which])
+
+    def kept(self, stays: np.ndarray) -> Entries:
+        """Those of the rules that stay, which are numbered anew."""
+        found = self.chosen(stays[self.owners])
+        return found._replace(owners=(np.cumsum(stays) - 1)[found.owners])
+
+    def followed_by(self, others: Entries) -> Entries:
+        """All."""
+        return Entries(*(np.concatenate(both, axis=-1) for both in zip(self, others, strict=True)))
+
+
 class Index:
     """The constants of rules of one shape, so laid out that a row finds the rules that it satisfies."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        first, self._count = rules[0], len(rules)
-        owners = np.repeat(np.arange(len(rules)), [rule.combinations for rule in rules])
-        self._equal = [KeyCodes(key) for key, _ in first.equal]
-        self._ranged = [KeyCodes(one.key) for one in first.ranges]
-        equal = [key.constants([rule.equal[k][1] for rule in rules]) for k, key in enumerate(self._equal)]
-        lows, highs = (
-            np.array(ends, np.int64).reshape(len(rules), -1).T[:, owners]
-            for ends in (
-                [[one.low for one in rule.ranges] for rule in rules],
-                [[one.high for one in rule.ranges] for rule in rules],
-            )
-        )
+    def __init__(
+        self, shape: Rule, keys: Sequence[KeyCodes], ranged: Sequence[KeyCodes], entries: Entries, count: int
+    ) -> None:
+        """``shape``: any of the rules; ``count``: how many there are."""
+        self._shape, self._equal, self._ranged, self._count = shape, keys, ranged, count
+        self._entries = entries
+        owners, equal, lows, highs = entries
         # A range without a lower end is turned round, so that rules with one end lie in its order.
-        self._turned = bool(first.ranges) and LOW not in first.ranges[0].ends
+        self._turned = bool(ranged) and LOW not in shape.ranges[0].ends
         low, high = np.full(owners.size, INT_MIN), np.full(owners.size, INT_MAX)
-        if self._ranged:
+        if ranged:
             low, high = (~highs[0], ~lows[0]) if self._turned else (lows[0], highs[0])
-        if len(equal) > 1:  # then a bucket is a hash of them
-            lows, highs = np.vstack([*equal, lows[1:]]), np.vstack([*equal, highs[1:]])
-        else:
-            lows, highs = lows[1:], highs[1:]
+        several = equal if len(keys) > 1 else equal[:0]  # then a bucket is a hash of them
+        lows, highs = np.vstack([several, lows[1:]]), np.vstack([several, highs[1:]])
         hashes = _hashed(equal, owners.size)
-        order = np.lexsort((low, hashes))
         possible = np.logical_and.reduce([low <= high, *(lows <= highs)])
+        order = np.lexsort((low, hashes))
         order = order[possible[order]]
         self._low, self._high, self._owners = low[order], high[order], owners[order]
         self._lows, self._highs = (np.ascontiguousarray(ends[:, order]) for ends in (lows, highs))
         self._lay_out(hashes[order])
+
+    @staticmethod
+    def of(rules: Sequence[Rule]) -> Index:
+        """Made of all rules."""
+        shape = rules[0]
+        keys = [KeyCodes(key) for key, _ in shape.equal]
+        ranged = [KeyCodes(one.key) for one in shape.ranges]
+        return Index(shape, keys, ranged, Entries.of(rules, keys, 0), len(rules))
+
+    def changed(self, stays: np.ndarray, fresh: Sequence[Rule]) -> Index | None:
+        """The rules that stay, and others after them: what was made of the former is kept. None: too much would be kept for nothing."""
+        entries, count = self._entries.kept(stays), int(stays.sum())
+        if fresh:
+            entries = entries.followed_by(Entries.of(fresh, self._equal, count))
+        if any(key.known > 2 * entries.owners.size + SLACK for key in self._equal):
+            return None
+        return Index(self._shape, self._equal, self._ranged, entries, count + len(fresh))
 
     def _lay_out(self, hashes: np.ndarray) -> None:
         """The buckets of sorted entries."""
@@ -134,9 +186,9 @@ class Index:
         return rows, starts
 
 
-def _hashed(codes: Sequence[np.ndarray], length: int) -> np.ndarray:
+def _hashed(codes: Sequence[np.ndarray] | np.ndarray, length: int) -> np.ndarray:
     """The bucket's hash of equalities; of one it is the code itself, so that nothing else need be compared."""
-    if not codes:
+    if not len(codes):
         return np.zeros(length, np.int64)
     return (
         np.ascontiguousarray(codes[0])
@@ -167,11 +219,24 @@ class Found(Delta):
 class RuleSet(Block):
     """Filters that are evaluated together."""
 
-    def __init__(self, filters: Sequence[FilterBlock]) -> None:
+    def __init__(self, filters: Sequence[FilterBlock], index: Index | None = None) -> None:
+        """``index``: of the filters, if there is one."""
         super().__init__(filters[0].instruction, filters[0].inputs)
         self.filters = tuple(filters)
-        self._index = Index([_rule(one) for one in filters])
+        self._index = Index.of([_rule(one) for one in filters]) if index is None else index
         self._nothing: Nothing | None = None
+
+    def changed(self, filters: Sequence[FilterBlock]) -> RuleSet:
+        """The set of other filters of its shape: those that were there first, then others."""
+        if len(filters) == len(self.filters) and all(map(is_, filters, self.filters)):
+            return self
+        wanted, there = dict.fromkeys(filters), set(self.filters)
+        stays = np.array([one in wanted for one in self.filters])
+        fresh = [one for one in filters if one not in there]
+        kept = [*compress(self.filters, stays), *fresh]
+        made = RuleSet(kept, self._index.changed(stays, [_rule(one) for one in fresh]))
+        made._nothing = self._nothing
+        return made
 
     @property
     def by(self) -> str:
@@ -219,8 +284,8 @@ def _rule(block: FilterBlock) -> Rule:
 Place = tuple[RuleSet, int]  # a set, and the filter's number in it
 
 
-def arranged(blocks: Iterable[Block]) -> dict[Block, Place]:
-    """The sets of all filters among some blocks that share one."""
+def arranged(blocks: Iterable[Block], before: Mapping[Block, Place]) -> dict[Block, Place]:
+    """The sets of all filters among some blocks that share one. ``before``: those of other blocks, from which they are made if they can."""
     alike: dict[Hashable, list[FilterBlock]] = {}
     for block in blocks:
         if isinstance(block, FilterBlock) and block.rule is not None:
@@ -228,6 +293,7 @@ def arranged(blocks: Iterable[Block]) -> dict[Block, Place]:
     places: dict[Block, Place] = {}
     for filters in alike.values():
         if len(filters) > FEW:
-            together = RuleSet(filters)
-            places |= {block: (together, number) for number, block in enumerate(filters)}
+            known = next((before[block][0] for block in filters if block in before), None)
+            together = RuleSet(filters) if known is None else known.changed(filters)
+            places.update(zip(together.filters, zip(repeat(together), count()), strict=False))
     return places
