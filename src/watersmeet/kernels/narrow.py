@@ -89,5 +89,5 @@ def add_totals(totals, sign, limbs):
 
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    # Of numbers that are too large, which the caller sees by their sizes.
+    # Numbers that are too large wrap; the caller sees them by their sizes.
     total = np.errstate(over="ignore")(total)
