@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from watersmeet.index.base import Bounds, Keys, PairBuffer
@@ -115,13 +115,12 @@ def test_ranges_hold_as_many_rows_as_there_are_matches(
 
 @given(
     st.lists(st.integers(-20, 20), max_size=40),
-    st.lists(st.integers(-30, 30), max_size=20),
-    st.integers(0, 3),
-    st.integers(0, 3),
+    st.lists(st.tuples(st.integers(-30, 30), st.integers(0, 25)), max_size=20),
     st.booleans(),
 )
+@example([0, 5], [(-20, 25), (-19, 0)], False)  # the upper ends do not ascend
 def test_bounds_that_are_not_near_have_no_candidates(
-    stored: list[int], probing: list[int], below: int, above: int, buffered: bool
+    stored: list[int], probing: list[tuple[int, int]], buffered: bool
 ) -> None:
     """Of those that are left out none has a key; where there is no key among the first and the last at all, nothing is left."""
     ordered, order = sort_keys(np.array(stored, np.int64))
@@ -129,20 +128,11 @@ def test_bounds_that_are_not_near_have_no_candidates(
     index.insert(Keys(ordered, order), 0)
     if not buffered:
         index.flush()
-    centres = np.sort(np.array(probing, np.int64))
-    bounds = Bounds(centres - below, centres + above, np.arange(centres.size, dtype=np.int32))
-    near = index.near(bounds)
+    ends = [(low, low + width) for low, width in sorted(probing)]
+    lo, hi = np.array(ends, np.int64).reshape(-1, 2).T.copy()
+    near = index.near(Bounds(lo, hi, np.arange(lo.size, dtype=np.int32)))
     left = set() if near is None else set(near.rows.tolist())
-    matching = {
-        probe
-        for probe, key in enumerate(centres.tolist())
-        if any(key - below <= s <= key + above for s in stored)
-    }
-    assert matching <= left
+    assert {i for i, (low, high) in enumerate(ends) if any(low <= key <= high for key in stored)} <= left
     if not buffered and stored:
-        inside = {
-            probe
-            for probe, key in enumerate(centres.tolist())
-            if key + above >= min(stored) and key - below <= max(stored)
-        }
-        assert left == inside
+        first = next((i for i, (_, high) in enumerate(ends) if high >= min(stored)), len(ends))
+        assert left == {i for i, (low, _) in enumerate(ends) if i >= first and low <= max(stored)}

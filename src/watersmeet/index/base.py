@@ -68,7 +68,7 @@ def sorted_keys(codes: Codes, rows: np.ndarray | None = None) -> Keys:
 
 @dataclass(slots=True)
 class Bounds:
-    """What rows look for among the stored keys: ``lo <= key <= hi``. Both do not decrease, but for the grid's ``hi``."""
+    """What rows look for among the stored keys: ``lo <= key <= hi``. ``lo`` does not decrease; ``hi`` may, where widths differ."""
 
     lo: np.ndarray  # int64
     hi: np.ndarray

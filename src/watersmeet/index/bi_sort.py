@@ -92,8 +92,10 @@ class BISort(Index):
         """Where keys grow with time, as numbers of orders do, most runs lie outside of most bounds: two searches spare a pass over all."""
         if self.buffered or not self.keys.size or not bounds.lo.size:
             return bounds if self.buffered else None
-        first = int(bounds.hi.searchsorted(self.keys[0]))
-        stop = int(bounds.lo.searchsorted(self.keys[-1], "right"))
+        lowest, highest = self.keys[0], self.keys[-1]
+        stop = int(bounds.lo.searchsorted(highest, "right"))
+        # Upper ends need not ascend; the largest so far do.
+        first = 0 if bounds.hi[0] >= lowest else int(np.maximum.accumulate(bounds.hi).searchsorted(lowest))
         return bounds.between(first, stop) if first < stop else None
 
     def only(self, mask: np.ndarray) -> "BISort":
