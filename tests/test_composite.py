@@ -117,6 +117,35 @@ def test_any_join_is_the_same_with_drivers_of_several_bands(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("_always")
+def test_intervals_of_all_lengths_find_rows_whose_keys_grow_with_time() -> None:
+    """Most runs lie outside of most intervals, but not of the long ones, which begin anywhere."""
+
+    def found(index: str) -> list[int]:
+        random = np.random.default_rng(5)
+        join = wm.StreamJoin(
+            "t.k = q.k AND q.x BETWEEN t.low AND t.high",
+            t=wm.Rows(100),
+            q=wm.Rows(4000),
+            index=index,
+            subwindow=300,
+        )
+        counts = []
+        for push in range(8):
+            low = random.integers(0, 4000, 200)
+            high = low + np.where(random.random(200) < 0.3, random.integers(0, 2000, 200), 2)
+            x = np.sort(random.integers(0, 500, 600)) + 500 * push
+            stored = {"k": random.integers(0, 3, 600), "x": x}
+            counts.append(
+                join.push(q=stored, t={"k": random.integers(0, 3, 200), "low": low, "high": high}).count
+            )
+        if index == "auto":
+            assert isinstance(driver_of(join), Composite)
+        return counts
+
+    assert found("auto") == found("scan")
+
+
+@pytest.mark.usefixtures("_always")
 @examples(60)
 @given(multiway.runs(streams=st.integers(3, 4)))
 def test_so_is_any_join_of_many_streams(run: multiway.Run) -> None:
