@@ -50,8 +50,8 @@ def short_key(data, start, size):
 def recall(data, offsets, valid, recent, out, missed):
     """The number of each short text that was met lately; 0 for NULL. ``missed`` gets the rows of the others. Returns how many those are.
 
-    ``recent`` has a place for each of some hashes: the key that was there last, and its number. A row that is found costs 2 ns in place
-    of 13 for its hash, its entry and its bytes.
+    ``recent`` has a place for each of some hashes: the key that was there last, and its number. A row that is found costs 2.5 ns
+    (3 texts of 1 byte), and needs neither its hash nor its entry.
     """
     count, everywhere = 0, valid.size == 0
     for i in range(out.size):
@@ -74,8 +74,8 @@ def recall(data, offsets, valid, recent, out, missed):
 def number_texts(data, offsets, hashes, rows, at, table, shift, entries, arena, freed, room, recent, out):
     """The number of the texts data[offsets[i]:offsets[i+1]] of ``rows[at:]``. Stops where there is no room; returns how far it came.
 
-    3 texts of 1 byte take 13 ns each with their hashes, 10,000 of 12 bytes 25; 40 and 89 with ``same_text`` called instead of copied, as
-    arrays that are handed on are counted.
+    10,000 texts of 12 bytes take 29 ns each with their hashes. Texts are compared in place: a function that is handed the arrays costs
+    more than the comparison, as they are counted.
     """
     mask = table.size - 1
     for k in range(at, rows.size):

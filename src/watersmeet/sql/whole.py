@@ -1,11 +1,11 @@
-"""Sums, differences and products of decimals in int64, where the values allow it: Arrow's kernels of 128 bits take ten times as long.
+"""Sums, differences and products of decimals in int64, where the values allow it: Arrow's kernels of 128 bits take five times as long.
 
 What stays true: a value is worked out here only if it is exactly what the type rules give. A *bound* on each magnitude is known from the
 values themselves, and carried through the arithmetic: nothing overflows; the result has all its digits behind the point, and no more before
 it than its type has. Everything else is left to ``arithmetic.py``. What several expressions share, as one object (``tree.shared``), is
 worked out once.
 
-6M rows of price * (1 - discount) and of that * (1 + tax), decimals of 15 digits: 0.63 s by Arrow, 0.09 here.
+1M rows of price * (1 - discount) and of that * (1 + tax), decimals of 15 digits: 51 ms by Arrow, 10 here (CPU time).
 """
 
 from __future__ import annotations
