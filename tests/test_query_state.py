@@ -50,6 +50,34 @@ def test_a_warm_query_goes_on_as_if_it_had_been_there(
     assert sorted(map(repr, shown(found))) == sorted(map(repr, shown(wanted)))
 
 
+@examples(40)
+@given(windows(), arrivals(), SIZES, st.integers(0, 3), st.lists(st.sampled_from("ab"), max_size=2))
+def test_a_warm_query_knows_how_far_clocks_and_rows_that_are_gone_had_come(
+    asked: Asked, rows: list[Arrival], sizes: list[int], begins: int, moved: list[str]
+) -> None:
+    """Who is late, and which windows are final, is as if it had been there; windows that were final are not told again."""
+    note(asked.sql)
+    window = wm.Range(5, time="ts", lateness=dull.LATENESS)  # few rows stay
+    qp = wm.Processor(a=window, b=window, schemas={"a": SCHEMA, "b": SCHEMA})
+    qp.create("always", asked.sql, emit="append")
+    pushes = in_pushes(rows, sizes)
+    for events in pushes[:begins]:
+        push(qp, events)
+    latest = max((row["ts"] for events in pushes[:begins] for _, row in events), default=0)
+    for name in moved:
+        qp.advance(**{name: latest + 30})
+    begun = qp.create("warm", asked.sql, emit="append", start="warm")
+    known = begun.complete_from is not None
+    for events in [*pushes[begins:], None]:
+        results = qp.finish() if events is None else push(qp, events)
+        found, wanted = results["warm"], results["always"]
+        assert {k: v.to_pylist() for k, v in found.late.items()} == {
+            k: v.to_pylist() for k, v in wanted.late.items()
+        }
+        if known:
+            assert sorted(map(repr, shown(found))) == sorted(map(repr, shown(wanted)))
+
+
 @examples(25)
 @given(st.lists(answers() | windows(), min_size=1, max_size=3), arrivals(), SIZES, st.integers(0, 3))
 def test_aggregates_go_on_from_a_saved_state(

@@ -188,13 +188,10 @@ class Stretch:
 def stored_past(feed: Feed, streams: Collection[str], moment: int | None) -> Stretch:
     """All rows of streams that are stored, of those that came before a moment; None: before now."""
     steps = feed.history.steps() if moment is None else feed.history.at(moment)[0]
-    counts, rows = steps.counts(len(feed.names)), {}
-    for name in _in_order(feed, streams):
-        payload = feed.payload(name)
-        rows[name] = payload.rows_between(payload.first, int(counts[feed.names.index(name)]))
-    firsts = {name: feed.stored_from(name) for name in rows}
-    order = steps.order({feed.names.index(name): first for name, first in firsts.items()})
-    return Stretch(rows, firsts, order, {}, {})
+    counts = steps.counts(len(feed.names)).tolist()
+    firsts = {name: feed.stored_from(name) for name in _in_order(feed, streams)}
+    ends = {name: counts[feed.names.index(name)] for name in firsts}
+    return _stretch(feed, steps, firsts, ends, firsts)
 
 
 def something_came(feed: Feed, streams: Collection[str], moment: int) -> bool:
@@ -208,20 +205,32 @@ def since_moment(feed: Feed, streams: Collection[str], moment: int) -> Stretch:
     """All that has come of streams since a moment."""
     before, steps = feed.history.at(moment)
     counts = before.counts(len(feed.names)).tolist()
-    places = {name: feed.names.index(name) for name in _in_order(feed, streams) if name not in feed.tables}
-    firsts = {name: counts[g] for name, g in places.items() if counts[g] < feed.arrived(name)}
-    rows = {
-        name: feed.payload(name).rows_between(first, feed.arrived(name)) for name, first in firsts.items()
-    }
-    mine = np.isin(steps.streams, list(places.values()))
-    nexts = np.cumsum(np.where(mine, steps.rows, 0))  # of a step without rows: how many came before it
+    there = [name for name in _in_order(feed, streams) if name not in feed.tables]
+    firsts = {name: counts[feed.names.index(name)] for name in there}
+    ends = {name: feed.arrived(name) for name in there if firsts[name] < feed.arrived(name)}
+    return _stretch(feed, steps, firsts, ends, dict.fromkeys(there, 0))
+
+
+def _stretch(
+    feed: Feed, steps: Steps, firsts: Mapping[str, int], ends: Mapping[str, int], stored: Mapping[str, int]
+) -> Stretch:
+    """Rows [first, end) of the streams that have an end. ``stored``: by stream, how many rows of the steps come before its first.
+
+    Of rows before that, and where there were none, the times that streams came to by them remain.
+    """
+    rows = {name: feed.payload(name).rows_between(firsts[name], end) for name, end in ends.items()}
+    places = {name: feed.names.index(name) for name in firsts}
+    there = steps.stored({places[name]: first for name, first in stored.items()})
+    nexts = np.cumsum(there)  # of a step without rows: how many came before it
     clocks, clock_places = {}, {}
     for name, g in places.items():
-        ticks = steps.rows[steps.streams == g] == 0
-        if ticks.any():
+        mine = steps.streams == g
+        ticks = there[mine] == 0
+        if g in steps.latest and ticks.any():
             clocks[name] = steps.latest[g].filter(pa.array(ticks))
-            clock_places[name] = nexts[steps.streams == g][ticks]
-    return Stretch(rows, firsts, steps.order(dict.fromkeys(places.values(), 0)), clocks, clock_places)
+            clock_places[name] = nexts[mine][ticks]
+    kept = {name: firsts[name] for name in rows}
+    return Stretch(rows, kept, np.repeat(steps.streams, there), clocks, clock_places)
 
 
 def _in_order(feed: Feed, streams: Collection[str]) -> list[str]:

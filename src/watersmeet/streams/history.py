@@ -37,14 +37,14 @@ class Steps:
     def count(self) -> int:
         return int(self.streams.size)
 
-    def order(self, firsts: Mapping[int, int]) -> np.ndarray:
-        """The stream of each row from ``firsts`` on, of the streams that are in it, in the order of arrival."""
+    def stored(self, firsts: Mapping[int, int]) -> np.ndarray:
+        """How many rows of each step are from ``firsts`` on, of the streams that are in it."""
         stored = np.zeros(self.count, np.int64)
         for k, first in firsts.items():
             mine = self.streams == k
             ends = np.cumsum(self.rows[mine])
             stored[mine] = np.maximum(ends - np.maximum(ends - self.rows[mine], first), 0)
-        return np.repeat(self.streams, stored)
+        return stored
 
     def counts(self, streams: int) -> np.ndarray:
         """How many rows of each of so many streams they are."""
