@@ -33,6 +33,7 @@ def assigned_or_none(before: Assignment, needs: list[Need]) -> Assignment | None
 
 @settings(max_examples=200, deadline=None)
 @given(seeds)
+@example(37226105)  # a synchroniser costs nothing but depth
 def test_the_best_assignment_is_found_and_none_only_if_there_is_none(seed: int) -> None:
     random = Random(seed)
     fabric = topology(random, 4)
@@ -50,9 +51,8 @@ def test_the_best_assignment_is_found_and_none_only_if_there_is_none(seed: int) 
         return
     assert found.proven
     assert best is not None
-    assert best == (found.slots, found.hops, depth_of(found)) or (
-        best < (found.slots, found.hops, 0) and not ordered
-    )
+    reached = found.slots, found.hops, depth_of(found)
+    assert best == reached or (best < reached and not ordered)
     check(found)
 
 
