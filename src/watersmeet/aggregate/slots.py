@@ -33,7 +33,7 @@ class Cells:
         self.data = np.zeros((LEAST, *self._shape), np.int64)
 
     def take(self, slots: np.ndarray) -> np.ndarray:
-        return self.data[slots]
+        return self.data.take(slots, 0)  # rows are copied as they are; indexing takes twice as long
 
     def put(self, slots: np.ndarray, rows: np.ndarray) -> None:
         self.data[slots] = rows

@@ -73,7 +73,7 @@ class Limbs:
             self.data, self.base = _moved(self.base, self.data, first, stop), first
 
     def take(self, slots: np.ndarray) -> Any:
-        return self.base, self.data[slots]
+        return self.base, self.data.take(slots, 0)
 
     def put(self, slots: np.ndarray, rows: Any) -> None:
         """Rows of an older window, which the present one covers."""
