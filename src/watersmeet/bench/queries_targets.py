@@ -72,13 +72,17 @@ def _stored_once(outcome: QueriesOutcome) -> Target:
     return Target(name, to_reach, f"{ratio:.2f}x: {held[QUERIES] / 1e6:.2f} MB", ratio <= ONCE)
 
 
-def _rules(outcome: QueriesOutcome) -> Target:
-    name, to_reach = f"{RULES:,} rules on one stream", f"≥ {rate_text(RULE_RATE)} rows/s"
-    point = _point(outcome, "rules", f"rules-{RULES}", ONE)
+def _rate(name: str, point: Point | None, least: float) -> Target:
+    """Rows a second, and how much of what is to be reached that is."""
+    to_reach = f"≥ {rate_text(least)} rows/s"
     if point is None:
         return Target(name, to_reach, "", None)
-    text = f"{rate_text(point.rate)}/s: {point.rate / RULE_RATE:.0%} of it"
-    return _line(name, to_reach, text, point.rate >= RULE_RATE, point)
+    text = f"{rate_text(point.rate)}/s: {point.rate / least:.0%} of it"
+    return _line(name, to_reach, text, point.rate >= least, point)
+
+
+def _rules(outcome: QueriesOutcome) -> Target:
+    return _rate(f"{RULES:,} rules on one stream", _point(outcome, "rules", f"rules-{RULES}", ONE), RULE_RATE)
 
 
 def _flat(outcome: QueriesOutcome) -> Target:
@@ -104,13 +108,8 @@ def _over_listing(outcome: QueriesOutcome) -> Target:
 
 
 def _groups(outcome: QueriesOutcome, kind: str) -> Target:
-    least = GROUP_RATES[kind]
-    name, to_reach = f"{kind} aggregates, {GROUPS:,} groups", f"≥ {rate_text(least)} rows/s"
     point = _point(outcome, "groups", f"{kind}-{GROUPS}", OURS)
-    if point is None:
-        return Target(name, to_reach, "", None)
-    text = f"{rate_text(point.rate)}/s: {point.rate / least:.0%} of it"
-    return _line(name, to_reach, text, point.rate >= least, point)
+    return _rate(f"{kind} aggregates, {GROUPS:,} groups", point, GROUP_RATES[kind])
 
 
 def _statements(outcome: QueriesOutcome) -> Target:
