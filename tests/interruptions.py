@@ -11,7 +11,8 @@ an object goes away: what is raised there it does not pass on.
 
 ``make_join()`` gives a join in the state that the operation starts from, ``operation(join)`` does it and returns what it gives, and
 ``check(join, given)`` says whether that is right and goes on with the join: further pushes and ``finish()`` must be the oracle's. After
-an interruption the join must stand as before (``standing``), and the operation is done again before ``check``.
+an interruption the join must stand as before (``standing``), and the operation is done again before ``check``. Where every step is taken, a
+few follow one another on one join before it is done again: most of the time goes into making joins and into what ``check`` goes on with.
 """
 
 import gc
@@ -20,6 +21,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -28,6 +30,8 @@ import watersmeet as wm
 
 PACKAGE = str(Path(wm.__file__).parent) + "/"
 ERRORS: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
+
+IN_A_ROW = 4  # steps on one join, where every step is taken
 
 NO_STEPS = {f"{kind}.{name}" for kind in ("RLock", "lock") for name in ("__exit__", "release")}
 
@@ -49,6 +53,7 @@ class Step(NamedTuple):
     before: int
 
 
+Strike = tuple[Step, type[BaseException]]
 Watch = Callable[[Place], None]
 Skip = Callable[[Place], bool]
 
@@ -65,21 +70,22 @@ def every_step(
 ) -> int:
     """Interrupt ``operation`` at each of its steps; returns at how many it was.
 
-    The errors take turns. ``at_most``: so many steps, other places before the same place again; None: each step, and any of the errors
-    may be the first, so that over the cases and runs each place meets each error.
+    The errors take turns. ``at_most``: so many steps, other places before the same place again; None: each step, ``IN_A_ROW`` on one join.
+    Which error is the first, and where rows of steps begin, is random: over cases and runs each place meets each error, and is the last one
+    before the operation is done.
     ``skip``: places to leave out. ``standing``: what of a join must be as before; by default, of a StreamJoin, ``standing_of``.
     """
     standing = standing_of if standing is None else standing
     check(*_done(make_join, operation))  # also compiles what is to be compiled
     steps = [step for step in _steps(make_join, operation) if skip is None or not skip(step.place)]
     assert steps, "the operation makes no call within the package"
-    for step, error in _chosen(steps, errors, at_most):
+    for strikes in _chosen(steps, errors, at_most):
         try:
-            _interrupt(make_join, operation, check, standing, step, error)
+            _interrupt(make_join, operation, check, standing, strikes)
         except BaseException as failure:
-            failure.add_note(
-                f"after {error.__name__} before {step.place}, pass {step.before} (one of {len(steps):,} steps)"
-            )
+            for step, error in strikes:
+                place = f"{step.place}, pass {step.before}"
+                failure.add_note(f"after {error.__name__} before {place} (one of {len(steps):,} steps)")
             raise
     return len(steps)
 
@@ -91,16 +97,19 @@ def _done(make_join: Callable[[], Any], operation: Callable[[Any], Any]) -> tupl
 
 def _chosen(
     steps: Sequence[Step], errors: Sequence[type[BaseException]], at_most: int | None
-) -> list[tuple[Step, type[BaseException]]]:
+) -> list[list[Strike]]:
+    """What each join is struck by."""
     if at_most is None:
         first = random.randrange(len(errors))
-        return [(step, errors[(first + i) % len(errors)]) for i, step in enumerate(steps)]
+        strikes = [(step, errors[(first + i) % len(errors)]) for i, step in enumerate(steps)]
+        ends = [0, *range(random.randint(1, IN_A_ROW), len(steps), IN_A_ROW), len(steps)]
+        return [strikes[low:high] for low, high in pairwise(ends)]
     # The first pass of every place, then the second, and so on; where not all can be had, evenly spread.
     rounds = sorted(steps, key=lambda step: step.before)
     firsts = sum(step.before == 0 for step in steps)
     if firsts > at_most:
         rounds = [rounds[i * firsts // at_most] for i in range(at_most)]
-    return [(step, errors[i % len(errors)]) for i, step in enumerate(rounds[:at_most])]
+    return [[(step, errors[i % len(errors)])] for i, step in enumerate(rounds[:at_most])]
 
 
 def _steps(make_join: Callable[[], Any], operation: Callable[[Any], Any]) -> list[Step]:
@@ -124,12 +133,23 @@ def _interrupt(
     operation: Callable[[Any], Any],
     check: Callable[[Any, Any], None],
     standing: Callable[[Any], Any],
-    step: Step,
-    error: type[BaseException],
+    strikes: Sequence[Strike],
 ) -> None:
     join = make_join()
     before = standing(join)
-    raised = error("raised by the test")
+    done: list[Any] = []
+    for step, error in strikes:
+        done = _struck(join, operation, step, error("raised by the test"))
+        if done:  # what is done after an interruption may leave a step out
+            break
+        after = standing(join)
+        assert after == before, f"stands otherwise than before the operation: {after}; before: {before}"
+    check(join, done[0] if done else operation(join))
+    _end(join)
+
+
+def _struck(join: Any, operation: Callable[[Any], Any], step: Step, raised: BaseException) -> list[Any]:
+    """Do the operation and raise at a step; what it gives, if it was done all the same."""
     passed = 0
 
     def strike(place: Place) -> None:
@@ -141,17 +161,13 @@ def _interrupt(
 
     try:
         with _not_reported(raised), watched(strike):
-            given = operation(join)
+            return [operation(join)]
     except BaseException as caught:
         if not _comes_from(caught, raised):
             raise
         # What the traceback holds on to must be free before the operation is repeated, as it is for who caught it.
         raised.__traceback__ = caught.__traceback__ = None
-        after = standing(join)
-        assert after == before, f"stands otherwise than before the operation: {after}; before: {before}"
-        given = operation(join)
-    check(join, given)
-    _end(join)
+    return []
 
 
 def _comes_from(caught: BaseException | None, raised: BaseException) -> bool:
