@@ -203,7 +203,9 @@ class Graph:
                 return ScanBlock(plan)
             case Join():
                 mine = [schemas[stream] for stream in plan.streams]
-                return JoinBlock(plan, mine, self.feed.interner, self.feed.shared.pool.cores)
+                return JoinBlock(
+                    plan, mine, self.feed.interner, self.feed.shared.pool.cores, self.feed.by_push
+                )
             case Filter():
                 return FilterBlock(plan, inputs[0])
             case Project():
@@ -211,7 +213,7 @@ class Graph:
             case Union():
                 return UnionBlock(plan, inputs)
             case Clock():
-                return ClockBlock(plan, [schemas[stream] for stream in plan.streams])
+                return ClockBlock(plan, [schemas[stream] for stream in plan.streams], self.feed.by_push)
             case Punctual():
                 return PunctualBlock(plan, inputs[0])
             case Groups():

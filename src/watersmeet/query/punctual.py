@@ -1,7 +1,8 @@
 """Event time: the watermark of streams, and who is late by it. A row is late if the watermark had passed it when it came.
 
 The watermark is the smallest over the streams of (largest time so far, less the lateness), and moves with every row: so who is late
-depends on the sequence of arrival alone. It starts with the query: none is late before all of the streams have been seen.
+depends on the sequence of arrival alone. Or it moves once after each push: then on that, and on the pushes. It starts with the query:
+none is late before all of the streams have been seen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +32,10 @@ class Ticked(Delta):
 class ClockBlock(Block):
     """The watermark of some streams. ``_ahead``: of each, the largest time less its lateness."""
 
-    def __init__(self, instruction: Clock, schemas: Sequence[pa.Schema]) -> None:
+    def __init__(self, instruction: Clock, schemas: Sequence[pa.Schema], by_push: bool = False) -> None:
+        """``by_push``: the watermark moves once after each push."""
         super().__init__(instruction, ())
-        self.streams = instruction.streams
+        self.streams, self._by_push = instruction.streams, by_push
         self._axis = TimeAxis(self.streams, instruction.windows, schemas)
         self._ahead = np.full(len(self.streams), BOTTOM)
 
@@ -45,8 +47,13 @@ class ClockBlock(Block):
         if there:
             streams = [k for k, _ in there]
             moved = [self._axis.shift(codes, -self._axis.lateness[k]) for k, (codes, _, _) in there]
-            places = _packed([own for _, (_, own, _) in there])
+            pushes = (
+                [np.concatenate(turn.pushes(self.streams[k])) for k in streams] if self._by_push else None
+            )
+            places = _packed([own for _, (_, own, _) in there], pushes)
             before, after = self._before(streams, moved, places)
+            if pushes is not None:
+                before = before[_starts(pushes, places)]
             for (k, (codes, _, rows)), at in zip(there, places, strict=True):
                 judged[self.streams[k]] = (codes < before[at])[:rows]
             self._ahead = after
@@ -102,12 +109,24 @@ class ClockBlock(Block):
         self._ahead = tables[_AHEAD].column(0).to_numpy().copy()
 
 
-def _packed(places: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Places among the rows of some streams alone: others may arrive between them."""
-    order = np.argsort(np.concatenate(places), kind="stable")
+def _packed(places: Sequence[np.ndarray], pushes: Sequence[np.ndarray] | None) -> list[np.ndarray]:
+    """Places among the rows of some streams alone: others may arrive between them. At one place by push, where that counts."""
+    together = np.concatenate(places)
+    if pushes is None:
+        order = np.argsort(together, kind="stable")
+    else:
+        order = np.lexsort((np.concatenate(pushes), together))
     packed = np.empty(order.size, np.int64)
     packed[order] = np.arange(order.size)
     return np.split(packed, np.cumsum([len(own) for own in places])[:-1])
+
+
+def _starts(pushes: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> np.ndarray:
+    """Of each row, in the order of arrival, the place of the first of its push."""
+    numbers = np.empty(sum(map(len, places)), np.int64)
+    numbers[np.concatenate(places)] = np.concatenate(pushes)
+    first = np.diff(numbers, prepend=-1) != 0
+    return np.flatnonzero(first)[np.cumsum(first) - 1]
 
 
 class PunctualBlock(Block):
