@@ -6,7 +6,8 @@ leave, (3) it is stored. Only "can no longer match" is made visible, by the oute
 nothing is ever deleted here.
 
 ``Oracle`` joins two streams, called "r" (left) and "s" (right), with any join type. ``MultiwayOracle`` joins any
-number of streams, inner. A window is a tuple: ``("rows", n)``, ``("range", t, column, lateness)`` or ``("unbounded",)``.
+number of streams, inner. Where the watermark moves once after each push, and not with every row, rows come by ``by_push``.
+A window is a tuple: ``("rows", n)``, ``("range", t, column, lateness)`` or ``("unbounded",)``.
 """
 
 import math
@@ -59,6 +60,7 @@ class Oracle:
         self.how = how
         self.stored: dict[str, list[Stored]] = {"r": [], "s": []}
         self.clock = {"r": -math.inf, "s": -math.inf}  # the largest time seen
+        self.frozen: float | None = None  # the watermark, while it does not move
 
     def arrive(self, stream: str, row: Row) -> Step:
         """One row arrives."""
@@ -83,6 +85,16 @@ class Oracle:
         self.emit_unmatched(step)
         return step
 
+    def by_push(self, events: Sequence[Event]) -> tuple[list[Pair], list[Event]]:
+        """Rows arrive; the watermark moves when all have come, and who finds nobody is then told. Returns pairs, and who was late."""
+        self.frozen = self.watermark()
+        steps = [self.arrive(stream, row) for stream, row in events]
+        self.frozen = None
+        last = Step()
+        self.emit_unmatched(last)
+        late = [event for event, step in zip(events, steps, strict=True) if step.late]
+        return [pair for step in [*steps, last] for pair in step.pairs], late
+
     def finish(self) -> Step:
         """Both streams end: nothing can match any more."""
         step = Step()
@@ -97,6 +109,8 @@ class Oracle:
 
     def watermark(self) -> float:
         """The smallest over the timed streams of (largest time seen - lateness)."""
+        if self.frozen is not None:
+            return self.frozen
         return min(
             (self.clock[stream] - self.window[stream][3] for stream in "rs" if self.timed(stream)),
             default=-math.inf,
@@ -131,6 +145,8 @@ class Oracle:
             one.matched = True
 
     def emit_unmatched(self, step: Step, ended: bool = False) -> None:
+        if self.frozen is not None:
+            return
         for side in UNMATCHED.get(self.how, ""):
             for number, one in enumerate(self.stored[side]):
                 if not one.matched and not one.emitted and (ended or self.out(side, number, one.row)):
@@ -215,6 +231,7 @@ class MultiwayOracle:
         self.stored: dict[str, list[Arrival]] = {stream: [] for stream in windows}
         self.clocks = dict.fromkeys(windows, -math.inf)  # the largest time seen
         self.arrived = 0
+        self.frozen: float | None = None  # the watermark, while it does not move
 
     def arrive(self, stream: str, row: Row) -> list[Combination] | None:
         """One row arrives: the combinations of which it is the last row; None if it is late."""
@@ -232,6 +249,14 @@ class MultiwayOracle:
         if self.timed(stream):
             self.clocks[stream] = max(self.clocks[stream], self.time(stream, row))
         return sorted(found)
+
+    def by_push(self, events: Sequence[Event]) -> tuple[list[Combination], list[Event]]:
+        """Rows arrive; the watermark moves when all have come. Returns combinations, and who was late."""
+        self.frozen = self.watermark()
+        steps = [self.arrive(stream, row) for stream, row in events]
+        self.frozen = None
+        late = [event for event, step in zip(events, steps, strict=True) if step is None]
+        return [one for step in steps for one in step or ()], late
 
     def combinations(self, members: dict[str, Arrival]) -> Iterator[dict[str, Arrival]]:
         """All ways to complete ``members`` by a stored row of each stream that is not there yet, valid pair by pair."""
@@ -266,6 +291,8 @@ class MultiwayOracle:
 
     def watermark(self) -> float:
         """The smallest over the timed streams of (largest time seen - lateness)."""
+        if self.frozen is not None:
+            return self.frozen
         return min(
             (self.clocks[name] - window[3] for name, window in self.windows.items() if self.timed(name)),
             default=-math.inf,

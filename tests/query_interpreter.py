@@ -4,7 +4,7 @@ A query is a value, of which both its text and its answer are made. An arrival i
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -284,10 +284,15 @@ def shown_value(value: Any) -> Any:
 
 def judged(arrivals: list[Arrival], streams: str) -> list[Arrival]:
     """Each row of these streams with whether it is late: whether the watermark had passed it when it came."""
-    found: list[Arrival] = []
-    for name, row in arrivals:
-        late = name in streams and row["ts"] < watermark(found, streams)
-        found.append((name, {**row, "late": late}))
+    return [row for push in judged_pushes([[arrival] for arrival in arrivals], streams) for row in push]
+
+
+def judged_pushes(pushes: Sequence[Sequence[Arrival]], streams: str) -> list[list[Arrival]]:
+    """The same where the watermark moves once after each push."""
+    found: list[list[Arrival]] = []
+    for push in pushes:
+        mark = watermark([row for before in found for row in before], streams)
+        found.append([(name, {**row, "late": name in streams and row["ts"] < mark}) for name, row in push])
     return found
 
 

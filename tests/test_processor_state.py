@@ -18,7 +18,7 @@ from test_processor_interruptions import SQL, started
 from test_processor_interruptions import listed as all_rows
 from test_processor_interruptions import push as push_all
 from test_processor_properties import Asked, companies, push
-from test_processor_warm import late, numbers, passing
+from test_processor_warm import WATERMARK, late, numbers, passing
 from test_shared_streams import SCHEMAS, STREAMS, UNIT, windows
 
 
@@ -45,12 +45,12 @@ def saved_runs(draw: st.DrawFn) -> tuple[dict[str, Window], list[Asked], list[tu
 
 
 @examples(15)
-@given(saved_runs(), st.sets(st.integers(0, 12), min_size=1))
-def test_a_loaded_processor_goes_on_exactly(drawn: Any, saved: set[int]) -> None:
+@given(saved_runs(), st.sets(st.integers(0, 12), min_size=1), WATERMARK)
+def test_a_loaded_processor_goes_on_exactly(drawn: Any, saved: set[int], watermark: str) -> None:
     own, company, pushes, warm = drawn
     note("\n".join(query.sql for query in company))
     named = {name: window(spec, UNIT) for name, spec in own.items()}
-    one, other = (wm.Processor(windows=named, schemas=SCHEMAS) for _ in range(2))
+    one, other = (wm.Processor(windows=named, schemas=SCHEMAS, watermark=watermark) for _ in range(2))
     for number, events in enumerate(pushes):
         for i, query in enumerate(company):
             if query.reader.joins == number:

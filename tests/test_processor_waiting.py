@@ -19,6 +19,7 @@ from harness import examples
 from interruptions import every_step
 from test_processor_interruptions import standing
 from test_processor_state import again
+from test_processor_warm import WATERMARK
 from watersmeet.query.processor import Query
 from watersmeet.query.running import Results
 from watersmeet.streams import history
@@ -116,10 +117,12 @@ def told(name: str) -> Told:
     return Told(emit)
 
 
-def processor(schemas: bool, keep: str = "windows") -> wm.Processor:
+def processor(schemas: bool, keep: str = "windows", watermark: str = "row") -> wm.Processor:
     given = dict.fromkeys("ab", SCHEMA) if schemas else None
     windows = {"a": wm.Range(6, time="at", lateness=2), "b": wm.Range(8, time="at", lateness=1)}
-    return wm.Processor(windows=windows, schemas=given, tables={"names": TABLE}, keep=keep)
+    return wm.Processor(
+        windows=windows, schemas=given, tables={"names": TABLE}, keep=keep, watermark=watermark
+    )
 
 
 def push(qp: wm.Processor, events: Sequence[Event]) -> Any:
@@ -162,11 +165,12 @@ def compare(
     ticks: Mapping[int, int] | None = None,
     loaded: int = -1,
     start: str = "now",
+    watermark: str = "row",
     company: Callable[[wm.Processor], Any] = lambda qp: None,
 ) -> tuple[dict[str, Query], dict[str, str]]:
     """Both processors, query by query. ``ticks``: after which push the clock of a moves to which time. Returns the queries of the one that
     was not told the schemas, and which of them were stopped in the end."""
-    wanted, found = processor(True, keep), processor(False, keep)
+    wanted, found = processor(True, keep, watermark), processor(False, keep, watermark)
     sums = {name: (told(name), told(name)) for name in names}
     queries: dict[str, Query] = {}
     begun: set[str] = set()
@@ -229,6 +233,7 @@ def compare(
     st.sampled_from(["windows", "queries"]),
     st.dictionaries(st.integers(0, 8), st.integers(0, 25), max_size=3),
     st.integers(-1, 8),
+    WATERMARK,
 )
 def test_a_query_that_has_waited_gives_in_sum_what_one_gives_that_has_not(
     name: str,
@@ -240,9 +245,10 @@ def test_a_query_that_has_waited_gives_in_sum_what_one_gives_that_has_not(
     keep: str,
     ticks: dict[int, int],
     loaded: int,
+    watermark: str,
 ) -> None:
     pushes = cut(sequence(seed, 45, b_from, x_from), sizes)
-    compare([name], pushes, created, keep=keep, ticks=ticks, loaded=loaded)
+    compare([name], pushes, created, keep=keep, ticks=ticks, loaded=loaded, watermark=watermark)
 
 
 WARM = [
@@ -271,18 +277,29 @@ WARM = [
     st.integers(4, 25),
     st.sampled_from(WARM),
     st.dictionaries(st.integers(0, 8), st.integers(0, 25), max_size=3),
+    WATERMARK,
 )
 def test_so_does_one_that_starts_warm(
-    seed: int, sizes: list[int], created: int, b_from: int, x_from: int, name: str, ticks: dict[int, int]
+    seed: int,
+    sizes: list[int],
+    created: int,
+    b_from: int,
+    x_from: int,
+    name: str,
+    ticks: dict[int, int],
+    watermark: str,
 ) -> None:
     """It has known what was stored when it was created, and tells nothing of it."""
-    compare([name], cut(sequence(seed, 45, b_from, x_from), sizes), created, ticks=ticks, start="warm")
+    pushes = cut(sequence(seed, 45, b_from, x_from), sizes)
+    compare([name], pushes, created, ticks=ticks, start="warm", watermark=watermark)
 
 
 @examples(3)
-@given(st.integers(0, 2**32), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 3))
-def test_so_do_all_of_them_together(seed: int, sizes: list[int], created: int) -> None:
-    compare(list(QUERIES), cut(sequence(seed, 45, 12, 18), sizes), created)
+@given(
+    st.integers(0, 2**32), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 3), WATERMARK
+)
+def test_so_do_all_of_them_together(seed: int, sizes: list[int], created: int, watermark: str) -> None:
+    compare(list(QUERIES), cut(sequence(seed, 45, 12, 18), sizes), created, watermark=watermark)
 
 
 def rows(*of: tuple[int, int | None], at: int = 0) -> dict[str, list[Any]]:

@@ -20,6 +20,7 @@ from watersmeet.streams import history
 
 history.LEAST = 8  # so that histories of short runs are put together too
 
+WATERMARK = st.sampled_from(["row", "push"])
 Found = list[tuple[int, ...]]  # arrival numbers of results, -1 for nobody
 
 
@@ -68,10 +69,11 @@ def run(
     backfill: bool,
     company: Callable[[wm.Processor], Any] = lambda qp: None,
     names: Sequence[str] = (),
+    watermark: str = "row",
 ) -> dict[str, int] | None:
     """Push to two processors, one of which has had the query from the start; returns from where on the other's results were complete."""
     named = {name: window(spec, UNIT) for name, spec in own.items()}
-    there, other = (wm.Processor(windows=named, schemas=SCHEMAS) for _ in range(2))
+    there, other = (wm.Processor(windows=named, schemas=SCHEMAS, watermark=watermark) for _ in range(2))
     there.create("q", sql, windows=query_windows)
     company(other)
     seen = Seen(streams, [event for events in pushes for event in events])
@@ -139,8 +141,10 @@ def warm_runs(
 
 
 @examples(40)
-@given(warm_runs(), st.booleans())
-def test_a_warm_query_goes_on_as_one_that_was_always_there(drawn: Any, backfill: bool) -> None:
+@given(warm_runs(), st.booleans(), WATERMARK)
+def test_a_warm_query_goes_on_as_one_that_was_always_there(
+    drawn: Any, backfill: bool, watermark: str
+) -> None:
     own, query, pushes, starts, others = drawn
     note(query.sql)
 
@@ -150,7 +154,8 @@ def test_a_warm_query_goes_on_as_one_that_was_always_there(drawn: Any, backfill:
             qp.create("other", mine.sql, windows=mine.own)
 
     streams = list(query.reader.windows)
-    run(own, query.sql, query.own, streams, query.reader.how, pushes, starts, backfill, company)
+    how = query.reader.how
+    run(own, query.sql, query.own, streams, how, pushes, starts, backfill, company, watermark=watermark)
 
 
 @examples(15)
@@ -161,9 +166,10 @@ def test_a_warm_query_goes_on_as_one_that_was_always_there(drawn: Any, backfill:
     st.tuples(windows, windows),
     st.integers(0, 20),
     st.booleans(),
+    WATERMARK,
 )
 def test_so_does_a_self_join(
-    seed: int, sizes: list[int], kind: str, specs: Any, starts: int, backfill: bool
+    seed: int, sizes: list[int], kind: str, specs: Any, starts: int, backfill: bool, watermark: str
 ) -> None:
     pushes = in_pushes([event for event in passing(rows(120, seed), seed % 4) if event[0] in "ab"], sizes)
     sql = f"SELECT p.id, q.id AS other FROM a p {kind} a q ON p.k = q.k AND p.x >= q.x"
@@ -171,7 +177,7 @@ def test_so_does_a_self_join(
     query_windows = {"q": window(specs[1], UNIT)}
     how = "inner" if kind == "JOIN" else kind
     starts = min(starts, len(pushes))
-    run(own, sql, query_windows, ["a", "a"], how, pushes, starts, backfill, names="pq")
+    run(own, sql, query_windows, ["a", "a"], how, pushes, starts, backfill, names="pq", watermark=watermark)
 
 
 def kept(spec: Any, *pushes: int) -> tuple[wm.Processor, Any]:

@@ -35,9 +35,16 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
     return found
 
 
-def processor() -> wm.Processor:
+def processor(watermark: str = "row") -> wm.Processor:
     window = wm.Range(5, time="ts", lateness=dull.LATENESS)
-    return wm.Processor(a=window, b=window, schemas={"a": SCHEMA, "b": SCHEMA})
+    return wm.Processor(a=window, b=window, schemas={"a": SCHEMA, "b": SCHEMA}, watermark=watermark)
+
+
+def judged(rows: list[Arrival], sizes: list[int], asked: Asked, watermark: str) -> list[list[Arrival]]:
+    """Pushes of rows that know whether they are late."""
+    if watermark == "push":
+        return dull.judged_pushes(in_pushes(rows, sizes), asked.streams)
+    return [list(push) for push in in_pushes(dull.judged(rows, asked.streams), sizes)]
 
 
 def push(qp: wm.Processor, events: Sequence[Arrival]) -> Any:
@@ -102,6 +109,7 @@ def windows(draw: st.DrawFn) -> Asked:
 # ---- the properties ---------------------------------------------------------------------------------------------
 
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
+WATERMARK = st.sampled_from(["row", "push"])
 
 
 @examples(100)
@@ -163,17 +171,16 @@ def in_some_order(rows: list[Output], how: Any) -> list[Output]:
 
 
 @examples(80)
-@given(windows(), arrivals(), SIZES)
+@given(windows(), arrivals(), SIZES, WATERMARK)
 def test_windows_of_event_time_come_out_once_when_they_are_final(
-    asked: Asked, rows: list[Arrival], sizes: list[int]
+    asked: Asked, rows: list[Arrival], sizes: list[int], watermark: str
 ) -> None:
     note(asked.sql)
-    qp = processor()
+    qp = processor(watermark)
     qp.create("q", asked.sql)
-    rows = dull.judged(rows, asked.streams)
     told: Counter[Output] = Counter()
     seen: list[Arrival] = []
-    for events in in_pushes(rows, sizes):
+    for events in judged(rows, sizes, asked, watermark):
         result = push(qp, events)["q"]
         seen += events
         told += Counter(shown(result))
@@ -185,19 +192,19 @@ def test_windows_of_event_time_come_out_once_when_they_are_final(
 
 
 @examples(50)
-@given(windows(), arrivals(), SIZES, st.sampled_from(["update", "changelog"]))
+@given(windows(), arrivals(), SIZES, st.sampled_from(["update", "changelog"]), WATERMARK)
 def test_windows_of_event_time_can_be_told_before_they_are_final(
-    asked: Asked, rows: list[Arrival], sizes: list[int], emit: str
+    asked: Asked, rows: list[Arrival], sizes: list[int], emit: str, watermark: str
 ) -> None:
     if asked.event is not None and asked.event[0] == "session":
         asked = replace(asked, event=("window", asked.event[1]))
     asked = replace(asked, emit=emit)
     note(asked.sql)
-    qp = processor()
+    qp = processor(watermark)
     qp.create("q", asked.sql, emit=emit)
     seen: list[Arrival] = []
     known: tuple[list[Output], dict[Output, Output]] = [], {}
-    for number, events in enumerate(in_pushes(dull.judged(rows, asked.streams), sizes)):
+    for number, events in enumerate(judged(rows, sizes, asked, watermark)):
         result = push(qp, events)["q"]
         seen += events
         known = check(asked, seen, known, result, f"push {number}")

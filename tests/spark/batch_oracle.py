@@ -3,33 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from oracle import Event, Oracle, Pair, Predicate, Step, Window
+from oracle import Event, Oracle, Pair
 
 Ids = tuple[int | None, int | None]
 
 
 class BatchOracle(Oracle):
-    """The three-step procedure with Spark's clock: it moves when a batch is over, and who finds nobody is then told."""
-
-    def __init__(self, condition: Predicate, r: Window, s: Window, how: str = "inner") -> None:
-        super().__init__(condition, r, s, how)
-        self.frozen: float | None = None
-
-    def watermark(self) -> float:
-        return super().watermark() if self.frozen is None else self.frozen
-
-    def emit_unmatched(self, step: Step, ended: bool = False) -> None:
-        if self.frozen is None:
-            super().emit_unmatched(step, ended)
+    """The three-step procedure with Spark's clock: a batch is a push."""
 
     def batch(self, events: Sequence[Event]) -> tuple[list[Pair], list[Event]]:
-        self.frozen = super().watermark()
-        steps = [self.arrive(stream, row) for stream, row in events]
-        self.frozen = None
-        last = Step()
-        self.emit_unmatched(last)
-        late = [event for event, step in zip(events, steps, strict=True) if step.late]
-        return [pair for step in [*steps, last] for pair in step.pairs], late
+        return self.by_push(events)
 
     def ids(self, pairs: Sequence[Pair]) -> list[Ids]:
         return sorted(

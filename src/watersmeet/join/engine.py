@@ -83,8 +83,10 @@ class JoinEngine:
         size: int | None,
         probe_order: Mapping[int, Sequence[int]] | None = None,
         stash: str | int | None = None,
+        by_push: bool = False,
     ) -> None:
         self.streams, self.windows, self.how, self.mode = tuple(streams), tuple(windows), how, mode
+        self._by_push = by_push  # whether the watermark moves once after each push
         self.places = range(len(self.streams))
         self._said = (index, mode, size, probe_order, stash)
         self.pool = Pool(cores)
@@ -92,7 +94,7 @@ class JoinEngine:
 
     def begin(self) -> None:
         """Nothing has come yet."""
-        self.ledger = Ledger(self.streams, self.windows, self.how)
+        self.ledger = Ledger(self.streams, self.windows, self.how, self._by_push)
         self.planning = Planning(self.ledger, *self._said)
         # By stream, where rows are stored for several joins: see ``shared.py``.
         self.shelves: Sequence[Shelf] | None = None

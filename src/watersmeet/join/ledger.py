@@ -48,10 +48,12 @@ class Pushed:
 class Ledger:
     """Rows and numbers of some streams, as one join reads them."""
 
-    def __init__(self, streams: Sequence[str], windows: Sequence[Window], how: How) -> None:
+    def __init__(
+        self, streams: Sequence[str], windows: Sequence[Window], how: How, by_push: bool = False
+    ) -> None:
         self.streams, self.windows, self.how = tuple(streams), tuple(windows), how
         self.places = range(len(self.streams))
-        self.arrivals = Arrivals(self.windows)
+        self.arrivals = Arrivals(self.windows, by_push)
         self.payload: list[Payload | None] = [None for _ in self.places]
         self.keeps_rows = (
             True  # whether it stores the payload itself; else somebody else does, for several readers

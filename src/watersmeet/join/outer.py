@@ -27,6 +27,10 @@ class How:
     def tracks(self, k: int) -> bool:
         return k in self.unmatched or k == self.semi
 
+    def may_miss(self, k: int) -> bool:
+        """Whether results may have no row of stream k."""
+        return self.pairs and any(j != k for j in self.unmatched)
+
     @property
     def one_sided(self) -> int | None:
         """The only stream that appears in the output of a semi or anti join."""

@@ -8,13 +8,14 @@ from watersmeet.kernels.jit import kernel
 
 
 @kernel
-def judge(order, starts, timed, times, ahead, clock, counts, late, seen, clocks, number_late):
+def judge(order, starts, timed, times, ahead, clock, counts, late, seen, clocks, number_late, by_push):
     """One pass over the rows of all streams in arrival order.
 
     ``order``: stream of each row. ``times``: codes of the rows' times; ``ahead``: codes of (time - lateness); both are read only where
     ``timed`` is set. ``clock`` = [largest time by stream, largest (time - lateness) by stream]; the watermark is the smallest of the second
     half, where a stream without a time window has the top, so that it holds nobody back. Changes ``clock`` and ``counts`` (rows
-    accepted, or with ``number_late`` all); fills late, the counts seen and, if there is room for them, the clocks seen.
+    accepted, or with ``number_late`` all); fills late, the counts seen and, if there is room for them, the clocks seen. The watermark
+    moves with every row, or, with ``by_push``, not before all have come.
     """
     streams, rows = starts.size, late.size
     places = starts.copy()
@@ -35,15 +36,17 @@ def judge(order, starts, timed, times, ahead, clock, counts, late, seen, clocks,
             clock[k] = max(clock[k], times[place])
             if ahead[place] > clock[streams + k]:
                 clock[streams + k] = ahead[place]
-                watermark = clock[streams:].min()
+                if not by_push:
+                    watermark = clock[streams:].min()
 
 
 @kernel
-def judge_again(order, rows, stored, starts, timed, times, ahead, clock, counts, late, seen, clocks):
+def judge_again(order, rows, stored, moves, starts, timed, times, ahead, clock, counts, late, seen, clocks):
     """``judge`` of rows that have come before, of which some are stored no more. All rows have numbers.
 
     ``order``, ``rows``, ``stored``, ``times``, ``ahead``: of each step, in arrival order: the stream, how many rows it is, whether they
-    are stored (then it is one), their largest time. Results are of the stored rows, which lie one stream after the other.
+    are stored (then it is one), their largest time; ``moves``: whether the watermark moves after it. Results are of the stored rows, which
+    lie one stream after the other.
     """
     streams, total = starts.size, late.size
     places = starts.copy()
@@ -63,9 +66,9 @@ def judge_again(order, rows, stored, starts, timed, times, ahead, clock, counts,
         # A late row is older than its own stream's clock: it moves nothing.
         if timed[k]:
             clock[k] = max(clock[k], times[i])
-            if ahead[i] > clock[streams + k]:
-                clock[streams + k] = ahead[i]
-                watermark = clock[streams:].min()
+            clock[streams + k] = max(clock[streams + k], ahead[i])
+        if moves[i]:
+            watermark = clock[streams:].min()
 
 
 @kernel

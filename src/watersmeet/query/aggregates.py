@@ -171,7 +171,7 @@ class AggregateReader:
         span = span_of(node)
         lengths = tuple(self._length(one) for one in rest)
         if (
-            not isinstance(column, exp.Column)
+            not isinstance(column, exp.Column | exp.Greatest)
             or None in lengths
             or not 1 <= len(rest) <= (2 if name == WINDOW else 1)
         ):

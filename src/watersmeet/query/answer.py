@@ -15,14 +15,14 @@ import pyarrow as pa
 from watersmeet.aggregate.event_time import Hop
 from watersmeet.aggregate.values import KEYS, is_key
 from watersmeet.errors import OptionError
-from watersmeet.query.bind import Binding, Setting
+from watersmeet.query.bind import Binding
+from watersmeet.query.event_time import NoTimeError, by_clock
 from watersmeet.query.grouped import (
     Grouped,
     distinct_branch,
     distinct_select,
     grouped_select,
     place,
-    punctual,
     windows_branch,
 )
 from watersmeet.query.groups import END, START
@@ -41,12 +41,13 @@ from watersmeet.query.instruction import (
     Windows,
 )
 from watersmeet.query.scope import Branch, Scope, rows_of
+from watersmeet.query.setting import Setting
 from watersmeet.query.statement import Query, Select, Sorting, UnionAll
 from watersmeet.sql import types
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.names import resolve
 from watersmeet.sql.syntax import Source, Syntax
-from watersmeet.sql.tree import Column, Expr, Literal
+from watersmeet.sql.tree import Column, Expr, Literal, substituted
 
 EMITS = ("append", "update", "complete", "changelog")
 OPERATION = "operation"
@@ -124,7 +125,7 @@ class _Answering:
         order, extra = self._order(sorting, scope, items)
         timed = self._timed(sorting, scope, items)
         emit = self.emit or (
-            "append" if not sorting.items or (timed and sorting.limit is None) else "complete"
+            "append" if not sorting.items or (timed is not None and sorting.limit is None) else "complete"
         )
         if emit == "update":
             raise OptionError(
@@ -139,17 +140,24 @@ class _Answering:
                 return Bound(rows_of([replace(b, columns=(*b.columns, told)) for b in branches]), names)
         if emit == "append":
             columns = scope.chosen([*items, *_named(extra)])
-            plan = rows_of(columns if not timed else punctual(columns, self.binding.setting.windows))
-            turn = "passed" if timed else "end" if order else "now"
+            if timed is not None:
+                columns = by_clock(columns, timed, self.binding.setting)
+            plan = rows_of(columns)
+            turn = "passed" if timed is not None else "end" if order else "now"
             return Bound(Release(plan, order, turn, sorting.limit, len(extra)), names)
         return self._kept(emit, sorting, scope, items, order, extra, None, None)
 
-    def _timed(self, sorting: Sorting, scope: Scope, items: Items) -> bool:
-        """Whether rows are sorted by their streams' times first: their turn comes as the watermark moves on."""
+    def _timed(self, sorting: Sorting, scope: Scope, items: Items) -> list[Expr] | None:
+        """The event times that rows are sorted by first, one a branch: their turn comes as the watermark moves on. None: there are none."""
         if not sorting.items or sorting.items[0].descending:
-            return False
-        time = scope.time(self.binding.setting.times)
-        return time is not None and self._by(sorting.items[0].by, scope.binder, items) == time
+            return None
+        by = self._by(sorting.items[0].by, scope.binder, items)
+        times = [substituted(by, columns) for columns in scope.columns]
+        try:
+            by_clock(scope.branches, times, self.binding.setting)
+        except NoTimeError:
+            return None
+        return times
 
     def _kept(
         self,
@@ -306,7 +314,7 @@ class _Answering:
             raise self.source.error(
                 query.span, "windows of event time must go without DISTINCT; got both; leave DISTINCT out"
             )
-        branch = windows_branch(grouped, self.binding.setting.windows)
+        branch = windows_branch(grouped, self.binding.setting)
         if self.emit not in (None, "append"):
             return self._open(branch, grouped, self.emit)
         names = branch.names

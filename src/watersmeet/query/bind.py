@@ -11,7 +11,7 @@ derived stream whose rows come out without a partner too, is a predicate on the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -22,6 +22,7 @@ from watersmeet.join.outer import How, join_type
 from watersmeet.query.grouped import distinct_branch, distinct_select, grouped_select, windows_branch
 from watersmeet.query.instruction import PRESENT, Distinct, Join, Scan, Sliding, Windows
 from watersmeet.query.scope import Branch, Scope
+from watersmeet.query.setting import Setting
 from watersmeet.query.statement import Derived, Query, Select, StreamName, UnionAll, WindowCall
 from watersmeet.sql import types
 from watersmeet.sql.bind import Binder
@@ -31,22 +32,6 @@ from watersmeet.sql.tree import Call, Column, Expr, Literal, conjunction, substi
 from watersmeet.streams.window import MOST_STREAMS, Passing, Range, Rows, Unbounded, Window
 
 _TRUE = Literal(types.BOOL, True)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a query is bound to: the streams' schemas and windows, and the windows that it was given itself, by name in FROM."""
-
-    schemas: Mapping[str, pa.Schema]
-    windows: Mapping[str, Window]
-    own: Mapping[str, Window]
-    emit: str | None = None
-    tables: Collection[str] = ()  # which of the streams are tables
-
-    @property
-    def times(self) -> dict[str, str]:
-        """The time columns of the streams whose own window is of time."""
-        return {name: window.time for name, window in self.windows.items() if window.time is not None}
 
 
 @dataclass(frozen=True)
@@ -91,7 +76,7 @@ class Binding:
                     "a query inside of another must give rows that stay; got an aggregate whose rows change; write GROUP BY window(ts, "
                     "...), or make it a query of its own",
                 )
-            found = windows_branch(grouped, self.setting.windows)
+            found = windows_branch(grouped, self.setting)
         elif query.distinct:
             self.refuse_windows(scope.branches)
             found = distinct_branch(
@@ -183,7 +168,7 @@ class Binding:
             on += [substituted(part, plain) for part in where]
         else:
             columns = {
-                (one.alias, name): _if_present(one.leaf, expr) if _may_miss(how, k) else expr
+                (one.alias, name): _if_present(one.leaf, expr) if how.may_miss(k) else expr
                 for k, one in enumerate(inputs)
                 for name, expr in one.columns.items()
             }
@@ -453,11 +438,6 @@ def _span(query: Query) -> Span:
 
 def _present(leaf: str) -> Expr:
     return Column(types.BOOL, leaf, PRESENT)
-
-
-def _may_miss(how: How, k: int) -> bool:
-    """Whether results may have no row of input k."""
-    return how.pairs and any(j != k for j in how.unmatched)
 
 
 def _if_present(leaf: str, expr: Expr) -> Expr:

@@ -54,6 +54,9 @@ class Turn(Protocol):
     def moves(self, stream: str) -> bool:
         """Whether rows of a stream come, or its clock moves on."""
 
+    def pushes(self, stream: str) -> tuple[np.ndarray, np.ndarray]:
+        """The number of the push that brought each of a stream's rows, and of the call by which it came to each of ``ticks``."""
+
     def ticks(self, stream: str) -> tuple[pa.Array, np.ndarray] | None:
         """Times to which a stream has come without a row, and for each the place of the next row to arrive; None: there are none."""
 
@@ -121,8 +124,14 @@ class JoinBlock(Block):
     """A join, on streams that others may read too."""
 
     def __init__(
-        self, instruction: Join, schemas: Sequence[pa.Schema], interner: Interner, cores: int
+        self,
+        instruction: Join,
+        schemas: Sequence[pa.Schema],
+        interner: Interner,
+        cores: int,
+        by_push: bool = False,
     ) -> None:
+        """``by_push``: the watermark moves once after each push."""
         super().__init__(instruction, ())
         self.streams, self.leaves = instruction.streams, instruction.leaves
         self._columns = [schema.names for schema in schemas]
@@ -132,7 +141,9 @@ class JoinBlock(Block):
         if any(window.timed for window in instruction.windows):
             self.axis = TimeAxis(self.leaves, instruction.windows, schemas)
         how = join_type(instruction.how)
-        self.engine = JoinEngine(self.leaves, instruction.windows, how, "auto", "pairs", cores, None)
+        self.engine = JoinEngine(
+            self.leaves, instruction.windows, how, "auto", "pairs", cores, None, by_push=by_push
+        )
         self.windows = list(zip(instruction.streams, instruction.windows, strict=True))
         self._lacks: tuple[Sequence[int], Sequence[int]] = ((), ())
         # By input, from which row on each meets all that it would have met, had the join always been there; None: not yet.

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from watersmeet.errors import ConditionError, OptionError
 from watersmeet.query.answer import Bound, bind_query, check_emit
-from watersmeet.query.bind import Setting
 from watersmeet.query.block import Block, JoinBlock
 from watersmeet.query.graph import AT_ONCE, WARM, Start, Starts, blocks_of, joins_of, remembering
 from watersmeet.query.instruction import Join
 from watersmeet.query.parse import parse_query
+from watersmeet.query.setting import Setting
 from watersmeet.query.statement import Derived, Query, Select, StreamName
 from watersmeet.sql.syntax import Source
 from watersmeet.streams.clock import TimeAxis

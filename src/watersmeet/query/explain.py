@@ -24,6 +24,8 @@ def explain_processor(
         else f"stream {name}: {window}; {counted(feed.arrived(name), 'row')} arrived, {feed.stored(name):,} stored"
         for name, window in feed.windows.items()
     ]
+    if feed.by_push:
+        lines.append("watermarks move once after each push")
     if assigned is not None:
         lines.append(summary(assigned))
     readers = block_readers(entries)

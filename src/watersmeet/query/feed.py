@@ -70,11 +70,16 @@ class Feed:
         cores: int,
         keeps_windows: bool = True,
         tables: Collection[str] = (),
+        by_push: bool = False,
     ) -> None:
         """``keeps_windows``: whether a stream keeps its own window, or only what a join may still see. ``tables``: which of the streams
-        are tables, whose rows all come before those of the others."""
+        are tables, whose rows all come before those of the others. ``by_push``: watermarks move once after each push."""
         self.windows, self.names, self.tables = dict(windows), list(windows), tuple(tables)
-        self.history, self.keeps_windows = History(len(windows)), keeps_windows
+        self.history, self.keeps_windows, self.by_push = (
+            History(len(windows), by_push),
+            keeps_windows,
+            by_push,
+        )
         self.holds, self._loose = NOTHING_HELD, False
         self._looked: dict[
             int, int

@@ -203,7 +203,9 @@ class Graph:
                 return ScanBlock(plan)
             case Join():
                 mine = [schemas[stream] for stream in plan.streams]
-                return JoinBlock(plan, mine, self.feed.interner, self.feed.shared.pool.cores)
+                return JoinBlock(
+                    plan, mine, self.feed.interner, self.feed.shared.pool.cores, self.feed.by_push
+                )
             case Filter():
                 return FilterBlock(plan, inputs[0])
             case Project():
@@ -211,9 +213,10 @@ class Graph:
             case Union():
                 return UnionBlock(plan, inputs)
             case Clock():
-                return ClockBlock(plan, [schemas[stream] for stream in plan.streams])
+                own = [self.feed.windows[tick.stream].time == tick.window.time for tick in plan.ticks]
+                return ClockBlock(plan, [schemas[stream] for stream in plan.streams], own, self.feed.by_push)
             case Punctual():
-                return PunctualBlock(plan, inputs[0])
+                return PunctualBlock(plan, *inputs)
             case Groups():
                 sides = sides_of(plan)
                 ranges = None if sides is None else FromRanges(plan, sides, _by_leaf(plan, schemas))
@@ -298,7 +301,7 @@ def _by_leaf(plan: Instruction, schemas: Mapping[str, pa.Schema]) -> dict[str, p
     """The schema of each leaf of a plan without UNION."""
     if isinstance(plan, Join):
         return {leaf: schemas[stream] for leaf, stream in zip(plan.leaves, plan.streams, strict=True)}
-    if isinstance(plan, Scan | Punctual):
+    if isinstance(plan, Scan):
         return {plan.stream: schemas[plan.stream]}
     if isinstance(plan, Windows | Distinct):
         return {plan.leaf: pa.schema(list(plan.fields))}

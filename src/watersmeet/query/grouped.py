@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pyarrow as pa
@@ -14,15 +14,16 @@ from watersmeet.aggregate.event_time import FARTHEST, Hop, Hopping, Session, Ses
 from watersmeet.aggregate.values import KEYS
 from watersmeet.codes.integer import NANOSECONDS
 from watersmeet.errors import ConditionError, SchemaError
+from watersmeet.query.event_time import NoTimeError, by_clock
 from watersmeet.query.groups import END, START, Asks, GroupBinder, bound_over_groups
-from watersmeet.query.instruction import Clock, Distinct, Fields, Punctual, Rows, Scan, Windows
+from watersmeet.query.instruction import Distinct, Fields, Rows, Windows
 from watersmeet.query.scope import Branch, Scope, rows_of
+from watersmeet.query.setting import Setting
 from watersmeet.query.statement import SESSION, WINDOW, Select, has_aggregate
 from watersmeet.sql import types
 from watersmeet.sql.names import resolve
 from watersmeet.sql.syntax import Source, Syntax
 from watersmeet.sql.tree import Column, Expr
-from watersmeet.streams.window import Window
 
 
 @dataclass(frozen=True)
@@ -151,23 +152,28 @@ def _ordered(node: Syntax, binder: GroupBinder, items: Sequence[tuple[str, Expr]
 # ---- windows of event time --------------------------------------------------------------------------------------
 
 
-def windows_branch(grouped: Grouped, windows: Mapping[str, Window]) -> Branch:
-    """The final rows of a query in windows of event time; ``windows``: the streams' own."""
+def windows_branch(grouped: Grouped, setting: Setting) -> Branch:
+    """The final rows of a query in windows of event time."""
     source, node = grouped.source, grouped.window
     assert node is not None
     time = grouped.scope.binder.bind(node.args[0])
-    expected = grouped.scope.time({name: w.time for name, w in windows.items() if w.time is not None})
-    if (
-        expected is None
-        or time != expected
-        or not all(isinstance(b.source, Scan) for b in grouped.scope.branches)
-    ):
+    column = grouped.asks.column(time)
+    branches = grouped.branches
+    if any(branch.window is not None for branch in branches):
+        raise source.error(
+            node.span, f"a query must have one window; got {node.op} and one in FROM; leave one out"
+        )
+    try:
+        branches = by_clock(branches, [dict(branch.columns)[column] for branch in branches], setting)
+    except NoTimeError as error:
+        got, reason = source.part(node.args[0].span), str(error)
         raise source.error(
             node.args[0].span,
-            f"{node.op} must be over the time column of a stream whose own window is a Range, which says how late rows may be; got "
-            f"{source.part(node.args[0].span)}; name that column, or give the stream a Range",
-        )
-    column = grouped.asks.column(time)
+            f"{node.op} must be over a time that has a watermark; got {got}, {reason}"
+            if reason
+            else f"{node.op} must be over the time column of a stream whose own window is a Range, which says how late rows may be; got "
+            f"{got}; name that column, or give the stream a Range",
+        ) from None
     by = _by(node, column, grouped.scope.stored(time), source)
     grouping, schema = grouped.asks.grouping, grouped.schema
     try:
@@ -178,21 +184,9 @@ def windows_branch(grouped: Grouped, windows: Mapping[str, Window]) -> Branch:
             answer = Sessions(grouping, schema, by).schema
     except SchemaError as error:
         raise grouped.refused(error) from None
-    branches = punctual(grouped.branches, windows)
-    if any(branch.window is not None for branch in branches):
-        raise source.error(
-            node.span, f"a query must have one window; got {node.op} and one in FROM; leave one out"
-        )
     fields = tuple((field.name, field.type) for field in answer)
     made = Windows(rows_of(branches), grouping, by, grouped.leaf, fields)
     return Branch(made, (grouped.scope.aliases[0],), grouped.having, tuple(grouped.items))
-
-
-def punctual(branches: Sequence[Branch], windows: Mapping[str, Window]) -> list[Branch]:
-    """The rows of streams, without late ones: by the slowest of all their streams."""
-    streams = tuple(dict.fromkeys(branch.source.leaves[0] for branch in branches))
-    clock = Clock(streams, tuple(windows[stream] for stream in streams))
-    return [replace(branch, source=Punctual(clock, branch.source.leaves[0])) for branch in branches]
 
 
 def _by(node: Syntax, column: str, kind: pa.DataType, source: Source) -> Hop | Session:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from watersmeet.aggregate.event_time import Hop, Session
 from watersmeet.aggregate.spec import Grouping
 from watersmeet.sql.tree import Expr
-from watersmeet.streams.window import Range, Window
+from watersmeet.streams.window import Duration, Range, Window
 
 PRESENT = (
     "\0present"  # a column that every leaf has: whether a row of it is there; in an outer join it may not be
@@ -78,43 +78,64 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Clock:
-    """The watermark of some streams, by their time columns, and who is late by it."""
+class Tick:
+    """A stream that moves a clock: by its largest time, less the lateness of the window, less what it is ``held`` back by.
 
-    remembers: ClassVar[bool] = True
-    streams: tuple[str, ...]
-    windows: tuple[Window, ...]
+    ``judged``: the stream's own rows are late by the clock.
+    """
 
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def inputs(self) -> tuple[Instruction, ...]:
-        return ()
+    stream: str
+    window: Range
+    held: tuple[Duration, ...] = ()
+    judged: bool = False
 
     def __str__(self) -> str:
-        return "clock of " + ", ".join(f"{s} {w}" for s, w in zip(self.streams, self.windows, strict=True))
+        return f"{self.stream} {self.window}" + "".join(f" less {length}" for length in self.held)
 
 
 @dataclass(frozen=True)
-class Punctual:
-    """The rows of a stream that are not late by a clock."""
+class Clock:
+    """The watermark of some streams, by their time columns, and who is late by it. Of a stream that is there twice the one comes first by
+    which its rows are judged.
 
-    remembers: ClassVar[bool] = False
-    clock: Clock
-    stream: str
+    ``over``: the joins, and windows of event time, whose rows it is to be the watermark of: it begins when they do.
+    """
+
+    remembers: ClassVar[bool] = True
+    ticks: tuple[Tick, ...]
+    over: tuple[Join | Windows, ...] = ()
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(tick.stream for tick in self.ticks)
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        return (self.stream,)
+        return ()
 
     @property
     def inputs(self) -> tuple[Instruction, ...]:
-        return (self.clock,)
+        return ()
 
     def __str__(self) -> str:
-        return f"scan {self.stream}, late rows aside"
+        return f"clock of {', '.join(map(str, self.ticks))}"
+
+
+@dataclass(frozen=True)
+class Punctual(_Over):
+    """The rows of a source, with the watermark of a clock. ``stream``: its rows that are late by it are left out; None: none can be."""
+
+    remembers: ClassVar[bool] = False
+    input: Source
+    clock: Clock
+    stream: str | None
+
+    @property
+    def inputs(self) -> tuple[Instruction, ...]:
+        return (self.input, self.clock)
+
+    def __str__(self) -> str:
+        return "by the clock" if self.stream is None else f"late rows of {self.stream} aside"
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,9 @@ def _give_tables(feed: Feed, block: JoinBlock, ends: Sequence[int]) -> None:
     firsts = [0 if name in feed.tables else end for name, end in zip(block.streams, ends, strict=True)]
     stored = _stored(feed, block.streams, firsts, ends)
     arrived = dict(zip(stored.places, ends, strict=True))
-    steps = Steps(np.array(list(arrived)), np.array(list(arrived.values())), {})
+    steps = Steps(
+        np.array(list(arrived)), np.array(list(arrived.values())), np.zeros(len(arrived), np.int64), {}
+    )
     admission = judged_again(block.engine.ledger.arrivals, stored, steps, [True for _ in stored.places])
     feed.shared.replay(block.engine, stored.batches, firsts, admission, probed=False)
     block.look()
@@ -183,6 +185,9 @@ class Stretch:
     order: np.ndarray  # the stream of each row
     clocks: Mapping[str, pa.Array]  # times to which streams have come without a row
     clock_places: Mapping[str, np.ndarray]  # the places of the rows that came next
+    # The number of the push that brought each row, by place, and of the call by which a stream came to each time.
+    pushes: np.ndarray
+    clock_pushes: Mapping[str, np.ndarray]
 
 
 def stored_past(feed: Feed, streams: Collection[str], moment: int | None) -> Stretch:
@@ -222,15 +227,16 @@ def _stretch(
     places = {name: feed.names.index(name) for name in firsts}
     there = steps.stored({places[name]: first for name, first in stored.items()})
     nexts = np.cumsum(there)  # of a step without rows: how many came before it
-    clocks, clock_places = {}, {}
+    clocks, clock_places, clock_pushes = {}, {}, {}
     for name, g in places.items():
         mine = steps.streams == g
         ticks = there[mine] == 0
         if g in steps.latest and ticks.any():
             clocks[name] = steps.latest[g].filter(pa.array(ticks))
-            clock_places[name] = nexts[mine][ticks]
+            clock_places[name], clock_pushes[name] = nexts[mine][ticks], steps.pushes[mine][ticks]
     kept = {name: firsts[name] for name in rows}
-    return Stretch(rows, kept, np.repeat(steps.streams, there), clocks, clock_places)
+    order, pushes = np.repeat(steps.streams, there), np.repeat(steps.pushes, there)
+    return Stretch(rows, kept, order, clocks, clock_places, pushes, clock_pushes)
 
 
 def _in_order(feed: Feed, streams: Collection[str]) -> list[str]:

@@ -139,6 +139,8 @@ class Processor:
     - ``fabric``: a ``Fabric`` of blocks that the queries are assigned to; a query that does not fit it is refused. The result is the same.
     - ``keep``: "windows" (default), a stream keeps its own window even if no query reads it, for queries that start warm; "queries", only
       what queries may still see.
+    - ``watermark``: "row" (default), it moves with every row, so that results do not depend on how rows are pushed; "push", once after each
+      push, as Spark moves it after each batch: no row is late by rows that come with it.
     - ``tables``: ``{"symbols": data, ...}``, anything that ``push`` takes: rows that queries may name in FROM and join with streams. They
       were there before the first row, stay as they are, and are stored once.
 
@@ -155,6 +157,7 @@ class Processor:
         cores: int = 1,
         fabric: Fabric | None = None,
         keep: str = "windows",
+        watermark: str = "row",
         tables: Mapping[str, Any] | None = None,
         **streams: Window,
     ) -> None:
@@ -163,9 +166,12 @@ class Processor:
             raise OptionError(f"cores= must be a whole number of at least 1; got {cores!r}")
         if keep not in ("windows", "queries"):
             raise OptionError(f"keep= must be 'windows' or 'queries'; got {keep!r}")
+        if watermark not in ("row", "push"):
+            raise OptionError(f"watermark= must be 'row' or 'push'; got {watermark!r}")
         filled = read_tables(tables, named)
         held = {**named, **dict.fromkeys(filled, Unbounded())}
-        feed = Feed(held, {} if schemas is None else schemas, cores, keep == "windows", filled)
+        given = {} if schemas is None else schemas
+        feed = Feed(held, given, cores, keep == "windows", filled, watermark == "push")
         feed.fill(filled)
         self._run(Running(feed, Placing(fabric, {name: table.num_rows for name, table in filled.items()})))
 

@@ -30,7 +30,7 @@ def running_state(running: Running) -> tuple[dict[str, Any], dict[str, pa.Table]
     feed.shared.mend()
     tables = {f"rows {name}": feed.rows_of(name) for name in feed.known.schemas}
     steps = feed.history.steps()
-    tables["history"] = pa.table({"stream": steps.streams, "rows": steps.rows})
+    tables["history"] = pa.table({"stream": steps.streams, "rows": steps.rows, "push": steps.pushes})
     tables |= {f"history {k}": pa.table({"time": times}) for k, times in steps.latest.items()}
     for block in running.graph.blocks.values():
         tables |= {f"{_name(block)} {name}": table for name, table in block.snapshot().items()}
@@ -39,6 +39,7 @@ def running_state(running: Running) -> tuple[dict[str, Any], dict[str, pa.Table]
         "schemas": {name: schema_to_json(schema) for name, schema in feed.known.schemas.items()},
         "cores": feed.shared.pool.cores,
         "keeps_windows": feed.keeps_windows,
+        "by_push": feed.by_push,
         "tables": list(feed.tables),
         "added": {name: list(columns) for name, columns in feed.added.items()},
         "arrived": {name: feed.arrived(name) for name in feed.names},
@@ -53,7 +54,7 @@ def running_state(running: Running) -> tuple[dict[str, Any], dict[str, pa.Table]
 def restored(header: Mapping[str, Any], tables: Tables) -> Running:
     """What was saved, running."""
     windows = {name: window_from_json(window) for name, window in header["windows"].items()}
-    feed = Feed(windows, {}, header["cores"], header["keeps_windows"], header["tables"])
+    feed = Feed(windows, {}, header["cores"], header["keeps_windows"], header["tables"], header["by_push"])
     feed.added = header["added"]
     schemas = {name: schema_from_json(schema) for name, schema in header["schemas"].items()}
     feed.learn({name: schema for name, schema in schemas.items() if schema is not None})
@@ -65,6 +66,7 @@ def restored(header: Mapping[str, Any], tables: Tables) -> Running:
         Steps(
             steps.column("stream").to_numpy(),
             steps.column("rows").to_numpy(),
+            steps.column("push").to_numpy(),
             {k: table.column("time").combine_chunks() for k, table in latest.items()},
         )
     )

@@ -33,6 +33,9 @@ class GraphTurn:
     # Times to which streams have come without a row; and, of each, the place among the rows of the one that came next.
     clocks: Mapping[str, pa.Array] = field(default_factory=dict)
     clock_places: Mapping[str, np.ndarray] = field(default_factory=dict)
+    # The number of the push that has brought each row, by place, and by stream of those that have brought the times; None: it is this one.
+    push_of: np.ndarray | None = None
+    clock_pushes: Mapping[str, np.ndarray] = field(default_factory=dict)
     counts: bool = True  # whether blocks count what they give; of the past they do not
     uncounted: Collection[Block] = ()  # those that do not
     # Filters that are evaluated together: the set of each, and its number in it. Of the past none are: it is of one query.
@@ -60,6 +63,11 @@ class GraphTurn:
                 return np.arange(before, before + batch.num_rows)
             before += batch.num_rows
         return np.empty(0, np.int64)
+
+    def pushes(self, stream: str) -> tuple[np.ndarray, np.ndarray]:
+        rows, times = self.places(stream), self.clocks.get(stream, ())
+        mine = np.zeros(rows.size, np.int64) if self.push_of is None else self.push_of[rows]
+        return mine, self.clock_pushes.get(stream, np.zeros(len(times), np.int64))
 
     def ticks(self, stream: str) -> tuple[pa.Array, np.ndarray] | None:
         times = self.clocks.get(stream)

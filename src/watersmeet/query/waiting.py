@@ -69,6 +69,8 @@ def _turn(feed: Feed, stretch: Stretch, outcomes: Outcomes, **how: Any) -> Graph
         stretch.order,
         clocks=stretch.clocks,
         clock_places=stretch.clock_places,
+        push_of=stretch.pushes,
+        clock_pushes=stretch.clock_pushes,
         **how,
     )
 

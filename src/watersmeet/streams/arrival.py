@@ -108,10 +108,13 @@ def one_for_all(numbers: np.ndarray) -> int | np.ndarray:
 
 
 class Arrivals:
-    """Counts, clocks and watermark of some streams. ``admit`` decides; ``stand_at`` makes it count."""
+    """Counts, clocks and watermark of some streams. ``admit`` decides; ``stand_at`` makes it count.
 
-    def __init__(self, windows: Sequence[Window]) -> None:
-        self.windows = tuple(windows)
+    ``by_push``: the watermark moves once after each push, and not with every row.
+    """
+
+    def __init__(self, windows: Sequence[Window], by_push: bool = False) -> None:
+        self.windows, self.by_push = tuple(windows), by_push
         self.streams = len(self.windows)
         self.timed = tuple(window.timed for window in self.windows)
         self.some_timed = any(self.timed)
@@ -183,6 +186,7 @@ class Arrivals:
             seen,
             clocks,
             self.number_late,
+            self.by_push,
         )
         parts = [slice(starts[k], starts[k + 1]) for k in range(self.streams)]
         by_stream = seen.reshape(self.streams, rows)
@@ -231,10 +235,17 @@ class Arrivals:
         own, newest = int(clock[place]), int(ahead.max())
         clock[k] = max(int(clock[k]), int(times.max()))
         clock[place] = max(own, newest)
+        if self.by_push:
+            return self.behind(times)
         if int(times.min()) >= min(others, max(own, newest)):
             return None
         before = np.maximum.accumulate(np.concatenate(([own], ahead[:-1])))
         late: np.ndarray = times < np.minimum(before, others)
+        return late if late.any() else None
+
+    def behind(self, times: np.ndarray) -> np.ndarray | None:
+        """Which rows the watermark has passed, as it stands; None: none."""
+        late: np.ndarray = times < self.watermark
         return late if late.any() else None
 
     def stand_at(self, counts: np.ndarray, clock: np.ndarray) -> None:

@@ -42,8 +42,8 @@ class TimeAxis:
         self.lateness: list[int | float] = [0] * len(self.columns)
         for k, window in enumerate(windows):
             if window.timed:
-                self.duration[k] = self._length(streams[k], "duration", window.duration)
-                self.lateness[k] = self._length(streams[k], "lateness", window.lateness)
+                self.duration[k] = self.length(streams[k], "duration", window.duration)
+                self.lateness[k] = self.length(streams[k], "lateness", window.lateness)
         self._timed = [k for k, column in enumerate(self.columns) if column is not None]
         # By pair of streams: r.ts + T_r >= s.ts and r.ts - T_s <= s.ts, the sums computed on the left side, as the rule is written.
         self._valid = {
@@ -116,7 +116,8 @@ class TimeAxis:
         start, end = self.domain.values(np.array([first, last]))
         return float((end - start) / max(sum(self.duration), 1e-9))
 
-    def _length(self, stream: str, what: str, length: Duration) -> int | float:
+    def length(self, stream: str, what: str, length: Duration) -> int | float:
+        """A length of time in the axis's unit."""
         unit = self.domain.unit
         if unit is None:
             if isinstance(length, int | float):

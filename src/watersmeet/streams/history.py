@@ -6,13 +6,16 @@ stored ones that are not stored become one a stream: the history is never much l
 
 A stream's largest time so far is its clock, whoever judges its rows: late rows are older than it.
 
+Where watermarks move once after each push, it counts with which push rows have come: then a step has the number of its push. Of what is
+not stored, that of a push of which a step beside it is stored stays apart; the others are put together.
+
 A *moment* is a place in the sequence that somebody will come back to. It is a step like others, one row of a stream of its own, so that it
 keeps its place however much is put together before and after it, for as long as it is kept.
 """
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +34,9 @@ class Steps:
 
     streams: np.ndarray
     rows: np.ndarray
+    pushes: (
+        np.ndarray
+    )  # the number of the push, or of the call, that brought it; all 0, where that does not count
     latest: Mapping[int, pa.Array]  # by stream with times: the largest time of each of its steps
 
     @property
@@ -58,8 +64,8 @@ class Steps:
             mine = int(np.count_nonzero(self.streams[:at] == k))
             parts[0][k], parts[1][k] = latest.slice(0, mine), latest.slice(mine)
         return (
-            Steps(self.streams[:at], self.rows[:at], parts[0]),
-            Steps(self.streams[at:], self.rows[at:], parts[1]),
+            Steps(self.streams[:at], self.rows[:at], self.pushes[:at], parts[0]),
+            Steps(self.streams[at:], self.rows[at:], self.pushes[at:], parts[1]),
         )
 
     def over(self, firsts: Sequence[int]) -> np.ndarray:
@@ -82,7 +88,9 @@ class Span:
 class History:
     """Steps since the streams began. Lists only grow, or are replaced: a mark is references and lengths."""
 
-    def __init__(self, streams: int) -> None:
+    def __init__(self, streams: int, by_push: bool = False) -> None:
+        """``by_push``: whether it counts with which push rows have come."""
+        self._by_push, self._pushes = by_push, 0
         self._moments_of = (
             streams  # the number of the stream whose rows are moments: it comes after all others
         )
@@ -124,12 +132,12 @@ class History:
             if k not in clocks or code > clocks[k][0]:
                 clocks[k] = code, values.slice(int(newest), 1)
             self._spans.setdefault(k, []).append(Span(ends[k], code))
-        self._add(Steps(streams, rows, latest))
+        self._add(streams, rows, latest)
         self.clocks = clocks
 
     def advance(self, k: int, code: int, value: pa.Array) -> None:
         """A stream has come to a time without a row."""
-        self._add(Steps(np.array([k]), np.zeros(1, np.int64), {k: value}))
+        self._add(np.array([k]), np.zeros(1, np.int64), {k: value})
         if k not in self.clocks or code > self.clocks[k][0]:
             self.clocks = {**self.clocks, k: (code, value)}
 
@@ -149,7 +157,7 @@ class History:
     def note(self) -> None:
         """Keep the place that the sequence has come to."""
         if not self._at_moment:
-            self._add(Steps(np.array([self._moments_of]), np.ones(1, np.int64), {}))
+            self._add(np.array([self._moments_of]), np.ones(1, np.int64), {})
             self.moments += 1
 
     def at(self, moment: int) -> tuple[Steps, Steps]:
@@ -159,9 +167,10 @@ class History:
         place = places[np.searchsorted(np.cumsum(steps.rows[places]), moment + 1)]
         return steps.split(int(place))
 
-    def _add(self, steps: Steps) -> None:
-        self._parts.append(steps)
-        self._count += steps.count
+    def _add(self, streams: np.ndarray, rows: np.ndarray, latest: Mapping[int, pa.Array]) -> None:
+        self._pushes += self._by_push
+        self._parts.append(Steps(streams, rows, np.full(streams.size, self._pushes), latest))
+        self._count += streams.size
 
     # ---- what is kept -------------------------------------------------------------------------------------------
 
@@ -206,6 +215,7 @@ class History:
         return Steps(
             np.concatenate([none, *(part.streams for part in parts)]),
             np.concatenate([none, *(part.rows for part in parts)]),
+            np.concatenate([none, *(part.pushes for part in parts)]),
             {k: pa.concat_arrays([part.latest[k] for part in parts if k in part.latest]) for k in timed},
         )
 
@@ -214,11 +224,12 @@ class History:
     def mark(self) -> Any:
         """How it stands."""
         spans = {k: (some, len(some)) for k, some in self._spans.items()}
-        return self._parts, len(self._parts), self._count, self._due, spans, self.clocks, self.moments
+        numbers = self._count, self._due, self._pushes, self.moments
+        return self._parts, len(self._parts), numbers, spans, self.clocks
 
     def back_to(self, mark: Any) -> None:
         """As it was at the mark. May be repeated."""
-        parts, length, self._count, self._due, spans, self.clocks, self.moments = mark
+        parts, length, (self._count, self._due, self._pushes, self.moments), spans, self.clocks = mark
         self._parts = parts[:length]
         self._spans = {k: some[:many] for k, (some, many) in spans.items()}
 
@@ -227,6 +238,7 @@ class History:
     def restore(self, steps: Steps, firsts: Sequence[int], axes: Axes) -> None:
         """Go on from saved steps."""
         self._parts, self._count = [steps] if steps.count else [], steps.count
+        self._pushes = int(steps.pushes.max(initial=0))
         self.moments = int(steps.rows[steps.streams == self._moments_of].sum())
         for k, latest in steps.latest.items():
             codes = axes[k].column_codes(0, latest)
@@ -250,21 +262,27 @@ def _largest(codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _compacted(steps: Steps, firsts: Sequence[int], axes: Axes) -> Steps:
-    """Between two stored steps, one a stream of all that are not."""
+    """Between two stored steps, one a stream of all that are not; those apart that came with the push of one of the two."""
     over = steps.over(firsts)
     width = int(steps.streams.max(initial=0)) + 2
+    stored = np.cumsum(~over)
+    beside = np.concatenate(([-1], steps.pushes[~over], [-1]))
+    before, after = steps.pushes == beside[stored], steps.pushes == beside[stored + 1]
     # Stored steps in their places; after each, by stream, what is over.
-    place = np.cumsum(~over) * width + np.where(over, steps.streams + 1, 0)
+    part = 3 * stored + np.where(over, np.where(before, 0, np.where(after, 2, 1)), 0)
+    place = part * width + np.where(over, steps.streams + 1, 0)
     places, first, which = np.unique(place, return_index=True, return_inverse=True)
     streams = steps.streams[first]
     rows = np.bincount(which, steps.rows, places.size).astype(np.int64)
+    pushes = np.zeros(places.size, np.int64)
+    np.maximum.at(pushes, which, steps.pushes)
     latest = {}
     for k, values in steps.latest.items():
         codes, mine = axes[k].column_codes(0, values), which[steps.streams == k]
         order = np.lexsort((codes, mine))
         last = np.flatnonzero(np.diff(mine[order], append=-1))
         latest[k] = values.take(pa.array(order[last]))
-    return replace(steps, streams=streams, rows=rows, latest=latest)
+    return Steps(streams, rows, pushes, latest)
 
 
 def newest_over(steps: Steps, over: np.ndarray, k: int, axis: TimeAxis, place: int) -> int:

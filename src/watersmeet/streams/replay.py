@@ -69,7 +69,10 @@ def judged_again(
             times[there] = codes if codes.size else BOTTOM
             ahead[there] = arrivals.ahead(k, codes) if codes.size else BOTTOM
     rows = np.where(gone, steps.rows[which], 1)
-    return _admission(arrivals, stored, order, rows, ~gone, times, ahead, before)
+    moves = np.ones(which.size, np.bool_)
+    if arrivals.by_push:  # the last row of a push
+        moves[:-1] = np.diff(steps.pushes[which]) != 0
+    return _admission(arrivals, stored, order, rows, ~gone, moves, times, ahead, before)
 
 
 def _entries(
@@ -101,6 +104,7 @@ def _admission(
     order: np.ndarray,
     rows: np.ndarray,
     there: np.ndarray,
+    moves: np.ndarray,
     times: np.ndarray,
     ahead: np.ndarray,
     counts: np.ndarray,
@@ -113,7 +117,9 @@ def _admission(
     late, seen = np.zeros(total, np.bool_), np.empty(streams * total, np.int64)
     clocks = np.empty(streams * total if arrivals.mixed else 0, np.int64)
     timed = np.array(arrivals.timed)
-    judge_again(order, rows, there, starts[:-1], timed, times, ahead, clock, counts, late, seen, clocks)
+    judge_again(
+        order, rows, there, moves, starts[:-1], timed, times, ahead, clock, counts, late, seen, clocks
+    )
     by_stream = seen.reshape(streams, total)
     by_clock = clocks.reshape(streams, total if arrivals.mixed else 0)
     arrived = []

@@ -105,15 +105,15 @@ def merged_turn(
     """Rows come in ``order``: the stream of each. All rows of both streams are here."""
     starts = np.cumsum([0, *sizes])
     rows = int(starts[-1])
-    codes, low = np.zeros(rows, np.int64), np.full(rows, BOTTOM)  # nobody is late: that has been judged
+    codes = np.zeros(rows, np.int64)
     for k, own in enumerate(times):
         if own is not None:
             codes[starts[k] : starts[k + 1]] = own
     running, totals = arrivals.own.clock.copy(), arrivals.totals.copy()
-    running[2:] = BOTTOM
+    running[2:] = BOTTOM  # nobody is late: that has been judged
     timed = np.array([own is not None for own in times])
     late, seen, clocks = np.empty(rows, np.bool_), np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
-    judge(order, starts[:-1], timed, codes, low, running, totals, late, seen, clocks, False)
+    judge(order, starts[:-1], timed, codes, codes, running, totals, late, seen, clocks, False, True)
     first, second = slice(0, sizes[0]), slice(sizes[0], rows)
     return Turn(
         [seen[rows:][first], seen[:rows][second]],

@@ -110,11 +110,13 @@ class LiveCore:
         """The rows that count, and those that are late and to be reported by this core."""
         without = None if self.bound.axis is None else self.bound.axis.timeless(k, batch)
         timed = batch if without is None else batch.filter(pa.array(~without))
-        times, watermark = self.engine.ledger.times(k, timed), self.engine.ledger.arrivals.watermark
-        if times is None or (without is None and (not times.size or int(times.min()) >= watermark)):
+        times = self.engine.ledger.times(k, timed)
+        late = None if times is None else self.engine.ledger.arrivals.behind(times)
+        if late is None and without is None:
             return batch, batch.slice(0, 0)
-        behind = np.ones(batch.num_rows, np.bool_) if without is None else without.copy()
-        behind[slice(None) if without is None else ~without] = times < watermark
+        behind = np.zeros(batch.num_rows, np.bool_) if without is None else without.copy()
+        if late is not None:
+            behind[slice(None) if without is None else ~without] = late
         return batch.filter(pa.array(~behind)), self._reported(batch.filter(pa.array(behind)))
 
     def _reported(self, late: pa.RecordBatch) -> pa.RecordBatch:
