@@ -115,8 +115,8 @@ class Graph:
         # The filters that are evaluated together, and whether that is of the blocks as they are now.
         self._arranged: tuple[Mapping[Block, Place], bool] = {}, True
         self._roots: Sequence[Block] | None = ()  # whose the blocks are; None: not known
-        # Blocks, those of them that only count, and the others.
-        self._parted: tuple[Mapping[Key, Block], list[Block], list[Block]] | None = None
+        # The blocks that only count, and the others; None: not known.
+        self._parted: tuple[list[Block], list[Block]] | None = None
 
     def become(
         self,
@@ -252,20 +252,17 @@ class Graph:
 
     def _become(self, blocks: Mapping[Key, Block], roots: Sequence[Block] | None = None) -> None:
         self._roots, self._arranged = None, (self._arranged[0], False)
+        self._parted = None  # blocks that are gone must be let go of
         self.blocks, self._roots = blocks, roots
         _say_form(blocks)
 
     def mark(self) -> Any:
         """How all blocks stand. Most of many only count their rows: their counts are one list."""
-        if self._parted is None or self._parted[0] is not self.blocks:
+        if self._parted is None:
             blocks = list(self.blocks.values())
             counting = [block for block in blocks if type(block).mark is Block.mark]
-            self._parted = (
-                self.blocks,
-                counting,
-                [block for block in blocks if type(block).mark is not Block.mark],
-            )
-        _, counting, others = self._parted
+            self._parted = counting, [block for block in blocks if type(block).mark is not Block.mark]
+        counting, others = self._parted
         return counting, [block.rows for block in counting], [(block, block.mark()) for block in others]
 
     @staticmethod
