@@ -197,7 +197,7 @@ class JoinBlock(Block):
         self.look()
         schemas = tuple(turn.schema(stream) for stream in self.streams)
         late = {self.leaves[k]: batch for k, batch in outcome.late.items()}
-        part = Part(self.leaves, schemas, outcome.matches, outcome.chunks, streams=self.streams)
+        part = Part(self.leaves, schemas, outcome.matches, outcome.chunks, None, self.streams, {})
         return Delta((part,), late)
 
 

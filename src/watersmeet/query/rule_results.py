@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.api.result import Result
+from watersmeet.api.result import Result, Rows
 from watersmeet.join.matches import Matches
 from watersmeet.query.block import Block
-from watersmeet.query.delta import Answer
+from watersmeet.query.delta import Answer, Gathered
 from watersmeet.query.rules import Found
 from watersmeet.streams.payload import Chunks
 
@@ -89,9 +89,9 @@ def results_of(found: Found, shown: Sequence[Shown | None], lists: int) -> dict[
         begin, end = starts[number], starts[number + 1]
         for block in one.blocks:
             block.rows += end - begin
-        matches = Matches.of(tuple([own[begin:end].copy() for own in numbers]))
+        matches, gathered = Matches.of(tuple([own[begin:end].copy() for own in numbers])), Gathered()
         for name, answer, at in one.queries:
-            rows: Answer | OfRule = answer
+            rows: Rows = answer.sharing(gathered, end - begin)
             if small:
                 several = together[at]
                 if several is None:
