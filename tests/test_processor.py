@@ -257,6 +257,51 @@ def test_joins_that_compare_the_same_texts_hold_the_same_indexes() -> None:
     assert [result.count for result in out.values()] == [1, 1, 0]
 
 
+def test_queries_that_show_the_same_rows_gather_each_column_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever is asked first, and also if only the first rows of one were shown before."""
+    lists = ["t.price, q.bid", "q.bid * 2 AS twice, t.sym", "t.price + q.bid AS both", "q.*, t.size"]
+    sources = {
+        "join": "FROM trades t LEFT JOIN quotes q ON t.sym = q.sym",
+        "filter": "FROM trades t WHERE t.price % 2 = 1 AND t.size <> 13",
+    }
+    texts = {
+        f"{name}{n}": f"SELECT {listed.replace('q.*', 't.sym').replace('q.bid', 't.size') if name == 'filter' else listed} {source}"
+        for name, source in sources.items()
+        for n, listed in enumerate(lists)
+    }
+    rows = [("ABCDE"[k % 5], k, k % 15) for k in range(60)]
+    pushed = {"trades": trades(*rows), "quotes": quotes(*[("ABC"[k % 3], k) for k in range(20)])}
+    gathered: list[tuple[int, str]] = []
+    taken = delta_module._taken
+
+    def counted(stored: Any, numbers: Any, names: Any, schema: pa.Schema) -> Any:
+        gathered.extend((len(numbers), f"{name} of {schema.names[1]}") for name in names)
+        return taken(stored, numbers, names, schema)
+
+    wanted = {}
+    for name, text in texts.items():
+        alone = processor()
+        alone.create(name, text)
+        wanted[name] = [alone.push(pushed)[name].to_arrow(), alone.finish()[name].to_arrow()]
+    for names in (list(texts), list(texts)[::-1]):
+        qp = processor()
+        for name, text in texts.items():
+            qp.create(name, text)
+        out = qp.push(pushed)
+        monkeypatch.setattr(delta_module, "_taken", counted)
+        gathered.clear()
+        shown = {name: out[name]._repr_html_() for name in names[::3]}
+        assert all("row" in text for text in shown.values())
+        gathered.clear()
+        found = {name: out[name].to_arrow() for name in names}
+        monkeypatch.undo()
+        assert len(set(gathered)) == len(gathered) == 5 + 3
+        ended = qp.finish()
+        for name in names:
+            assert [found[name], ended[name].to_arrow()] == wanted[name], name
+    assert found["join0"].num_rows > 100
+
+
 def test_zero_and_minus_zero_are_not_the_same_plan() -> None:
     qp = processor()
     qp.create("plus", "SELECT CAST(0e0 AS STRING) AS zero FROM trades")

@@ -19,7 +19,7 @@ import watersmeet as wm
 from harness import examples
 from interruptions import every_step
 from watersmeet.aggregate.dictionary import Dictionary
-from watersmeet.query import rules
+from watersmeet.query import delta, rule_results, rules
 from watersmeet.query.rule import MOST, rule_of
 
 NAN, INF = float("nan"), float("inf")
@@ -125,7 +125,9 @@ def test_rules_find_what_each_finds_alone(data: st.DataObject) -> None:
                 one.create(name, text)
         live = list(qp.queries())
         rows = batch(data.draw(st.integers(0, 1000)), data.draw(st.integers(0, 12)))
-        with together(), patch.object(rules, "SLACK", data.draw(st.sampled_from([0, 1024]))):
+        slack, few, small = (data.draw(st.sampled_from(given)) for given in ([0, 1024], [0, 1, 4], [0, 64]))
+        gathered = patch.multiple(rule_results, ALONE=few, SMALL=small)
+        with together(), gathered, patch.object(rules, "SLACK", slack):
             out = qp.push(s=rows)
         assert (list(out), out.stopped) == (live, {})
         for name, other in alone.items():
@@ -416,6 +418,92 @@ def test_columns_that_come_later_do_not_disturb_rules() -> None:
         out = qp.push(trades=rows)
     assert out["new"].to_arrow()["venue"].to_pylist() == ["V"] * out["q1"].count
     assert out["q1"].count > 0
+
+
+# ---- results that are gathered together -------------------------------------------------------------------------
+
+
+def shown_rules(*more: str) -> wm.Processor:
+    """Twenty rules with two select lists, and others."""
+    qp = wm.Processor(trades=wm.Rows(20), schemas={"trades": trades(np.random.default_rng(5), 1).schema})
+    for n in range(20):
+        listed = "sym, size" if n % 2 else "price * 2 AS twice, sym"
+        qp.create(f"q{n}", f"SELECT {listed} FROM trades WHERE sym = 'S{n}' AND price > {n % 4}")
+    for n, text in enumerate(more):
+        qp.create(f"more{n}", text)
+    return qp
+
+
+def test_small_results_of_a_set_are_slices_of_what_is_gathered_once() -> None:
+    qp = shown_rules()
+    out = qp.push(trades=trades(np.random.default_rng(6), 300))
+    calls = []
+    rows = delta.Answer.rows
+
+    def counted(self: delta.Answer, *args: Any) -> Any:
+        calls.append(self)
+        return rows(self, *args)
+
+    with patch.object(delta.Answer, "rows", counted):
+        found = rows_of(out)
+    assert len(calls) == 2 * (rule_results.ALONE + 1)
+    with patch.object(rule_results, "SMALL", 0):
+        assert rows_of(shown_rules().push(trades=trades(np.random.default_rng(6), 300))) == found
+    assert sum(map(len, found.values())) == sum(result.count for result in out.values()) > 40
+    # What a notebook shows of one is the beginning of its own rows, before and after.
+    wanted = out["q13"]._repr_html_()
+    again = qp.push(trades=trades(np.random.default_rng(6), 300))
+    assert again["q13"]._repr_html_() == wanted
+
+
+def test_a_row_that_cannot_be_shown_fails_for_its_rule_alone() -> None:
+    qp = shown_rules()
+    for n in range(20, 26):
+        qp.create(f"q{n}", f"SELECT sym, size % 3 AS rest FROM trades WHERE sym = 'S{n}' AND price > 0")
+    functions = sys.modules["watersmeet.sql.evaluate"]._FUNCTIONS  # type: ignore[attr-defined]
+    plain, bad = functions["%"], {"sym": ["S22", "S21", "S23"], "price": [1.0] * 3, "size": [7777, 4, 5]}
+
+    def fails(call: Any, args: Any) -> Any:
+        if 7777 in args[0].to_pylist():
+            raise ValueError("no such remainder")
+        return plain(call, args)
+
+    rows = pa.concat_batches([trades(np.random.default_rng(6), 300), batch_of(bad)])
+    with patch.dict(functions, {"%": fails}), patch.object(rule_results, "ALONE", 0):
+        out = qp.push(trades=rows)
+        with pytest.raises(ValueError, match="no such remainder"):
+            out["q22"].to_arrow()
+        found = rows_of({name: result for name, result in out.items() if name != "q22"})
+    again = shown_rules(
+        *(f"SELECT sym, size % 3 AS rest FROM trades WHERE sym = 'S{n}' AND price > 0" for n in (21, 23))
+    )
+    wanted = rows_of(again.push(trades=rows))
+    assert (found["q21"], found["q23"], found["q7"]) == (wanted["more0"], wanted["more1"], wanted["q7"])
+    assert found["q21"][-1] == {"sym": "S21", "rest": 1}
+
+
+def batch_of(columns: dict[str, Any]) -> pa.RecordBatch:
+    schema = trades(np.random.default_rng(5), 1).schema
+    return pa.RecordBatch.from_pydict({**columns, "ts": [START] * len(columns["sym"])}, schema)
+
+
+def test_blocks_count_the_rows_of_rules_once() -> None:
+    """Also where several queries show a filter's rows, or one counts them."""
+    where = "FROM trades WHERE sym = 'S3' AND price > 3"
+    more = (f"SELECT sym, size {where}", f"SELECT size {where}", f"SELECT COUNT(*) AS n {where}")
+    for some in (more, more[:2]):
+        qp, alone = shown_rules(*some), shown_rules(*some)
+        for seed in range(3):
+            rows = trades(np.random.default_rng(seed), 300)
+            out = qp.push(trades=rows)
+            with together(few=100):
+                assert rows_of(out) == rows_of(alone.push(trades=rows))
+        with together(few=100):
+            alone.create("last", "SELECT ts FROM trades")
+            qp.create("last", "SELECT ts FROM trades")
+            wanted = alone.explain()
+        assert "evaluated with" not in wanted
+        assert qp.explain().replace("; evaluated with 19 others by trades.sym, trades.price", "") == wanted
 
 
 # ---- the dictionary of constants --------------------------------------------------------------------------------

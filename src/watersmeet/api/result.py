@@ -127,6 +127,7 @@ class Result:
         self._gatherer, self._matches, self._chunks = gatherer, matches, chunks
         self._pairs: dict[str, np.ndarray] | None = None
         self._rows: pa.RecordBatch | None = None
+        self._table: pa.Table | None = None
         self.count = matches.count
         """How many result rows there are; also ``len(result)``."""
         self.late = late
@@ -213,7 +214,9 @@ class Result:
 
         While the schema of a stream is not known, a table without rows has no columns either: ``schemas=`` makes them known.
         """
-        return pa.Table.from_batches([self._gathered()])
+        if self._table is None:
+            self._table = pa.Table.from_batches([self._gathered()])
+        return self._table
 
     def _gathered(self) -> pa.RecordBatch:
         if self._rows is None:

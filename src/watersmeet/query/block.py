@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.api.result import Result
 from watersmeet.codes.interning import Interner
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import Matches
@@ -209,7 +208,7 @@ class JoinBlock(Block):
         self.look()
         schemas = tuple(turn.schema(stream) for stream in self.streams)
         late = {self.leaves[k]: batch for k, batch in outcome.late.items()}
-        part = Part(self.leaves, schemas, outcome.matches, outcome.chunks, streams=self.streams)
+        part = Part(self.leaves, schemas, outcome.matches, outcome.chunks, None, self.streams, {})
         return Delta((part,), late)
 
 
@@ -238,16 +237,18 @@ class ProjectBlock(Block):
     def __init__(self, instruction: Project, below: Block, schemas: Mapping[str, pa.Schema]) -> None:
         super().__init__(instruction, (below,))
         self.select = BoundSelect(list(zip(instruction.names, instruction.exprs, strict=True)), schemas)
+        # By its text: blocks with the same compute the same of a row.
+        self.listed = repr((instruction.names, instruction.exprs))
         self._answers: Answers | None = None
 
     def give(self, turn: Turn) -> Delta:
         return self.selected(turn.of(self.inputs[0]))
 
-    def result_of(self, nothing: Nothing, streams: tuple[str, ...]) -> Result:
-        """The Result of no rows, the same every time."""
+    def answers_of(self, nothing: Nothing) -> Answers:
+        """What Results ask for rows, and the Result of no rows, the same every time."""
         if self._answers is None or self._answers.schemas != nothing.parts[0].schemas:
             self._answers = self.selected(nothing).answers
-        return self._answers.of(streams)[1]
+        return self._answers
 
     def selected(self, delta: Delta) -> Selected:
         """The columns of rows."""

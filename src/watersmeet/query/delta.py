@@ -27,6 +27,7 @@ _MOST, _FEW = (
     256,
 )  # share of a chunk's rows from which on they are most of it; rows from which on that matters
 Late = Mapping[str, pa.RecordBatch]
+Gathered = dict[tuple[str, str], pa.Array]  # columns of all rows of a part, by leaf and name
 
 
 class Part(NamedTuple):
@@ -38,6 +39,8 @@ class Part(NamedTuple):
     chunks: Sequence[Chunks | None]
     select: BoundSelect | None = None  # what is computed of the rows; None: nothing yet
     streams: tuple[str, ...] = ()  # of the leaves; empty: they are no streams
+    # What has been gathered of its rows, by whoever has asked first: many queries may show the same rows. None: is not kept.
+    gathered: Gathered | None = None
 
     def where(self, predicate: Expr) -> Part:
         """The rows for which the predicate is true."""
@@ -52,15 +55,16 @@ class Part(NamedTuple):
 
     def with_matches(self, matches: Matches) -> Part:
         """Some of the rows."""
-        return Part(self.leaves, self.schemas, matches, self.chunks, self.select, self.streams)
+        return Part(self.leaves, self.schemas, matches, self.chunks, self.select, self.streams, {})
 
     def with_select(self, select: BoundSelect) -> Part:
         """The same rows, and what is computed of them."""
-        return Part(self.leaves, self.schemas, self.matches, self.chunks, select, self.streams)
+        return Part(self.leaves, self.schemas, self.matches, self.chunks, select, self.streams, self.gathered)
 
     def emptied(self) -> Part:
         """None of the rows."""
-        return self._replace(matches=Matches(streams=len(self.leaves)), chunks=[None] * len(self.leaves))
+        nobody = Matches(streams=len(self.leaves))
+        return self._replace(matches=nobody, chunks=[None] * len(self.leaves), gathered=None)
 
     def columns(
         self, columns: Iterable[Column], numbers: Sequence[np.ndarray]
@@ -69,18 +73,26 @@ class Part(NamedTuple):
         wanted: dict[str, list[str]] = {}
         for column in dict.fromkeys(columns):
             wanted.setdefault(column.stream, []).append(column.name)
-        return self._columns(wanted, self.chunks, numbers)
+        return self._columns(wanted, self.chunks, numbers, {})
 
-    def rows(self, chunks: Sequence[Chunks | None], numbers: Sequence[np.ndarray]) -> pa.RecordBatch:
-        """The selected columns of the rows with these numbers."""
+    def rows(
+        self,
+        chunks: Sequence[Chunks | None],
+        numbers: Sequence[np.ndarray],
+        gathered: Gathered | None = None,
+    ) -> pa.RecordBatch:
+        """The selected columns of the rows with these numbers. ``gathered``: what is known of them; what is gathered now is added."""
         assert self.select is not None
-        return self.select.evaluate(self._columns(self.select.columns, chunks, numbers), numbers[0].size)
+        known = {} if gathered is None else gathered
+        columns = self._columns(self.select.columns, chunks, numbers, known)
+        return self.select.evaluate(columns, numbers[0].size)
 
     def _columns(
         self,
         wanted: Mapping[str, Sequence[str]],
         chunks: Sequence[Chunks | None],
         numbers: Sequence[np.ndarray],
+        gathered: Gathered,
     ) -> dict[tuple[str, str], pa.Array]:
         found: dict[tuple[str, str], pa.Array] = {}
         for leaf, schema, stored, mine in zip(self.leaves, self.schemas, chunks, numbers, strict=True):
@@ -88,9 +100,11 @@ class Part(NamedTuple):
             if PRESENT in names:
                 found[leaf, PRESENT] = pa.array(mine != NOBODY)
                 names = [name for name in names if name != PRESENT]
-            if names:
-                batch = _taken(stored or _NO_ROWS, mine, names, schema)
-                found |= {(leaf, name): batch.column(at) for at, name in enumerate(names)}
+            missing = [name for name in names if (leaf, name) not in gathered]
+            if missing:  # several threads may ask at once: what each gathers is the same
+                batch = _taken(stored or _NO_ROWS, mine, missing, schema)
+                gathered.update({(leaf, name): batch.column(at) for at, name in enumerate(missing)})
+            found |= {(leaf, name): gathered[leaf, name] for name in names}
         return found
 
 
@@ -125,7 +139,7 @@ class Delta:
 
     def gathered(self) -> list[pa.RecordBatch]:
         """The rows of each part."""
-        return [part.rows(part.chunks, part.matches.columns()) for part in self.parts]
+        return [part.rows(part.chunks, part.matches.columns(), part.gathered) for part in self.parts]
 
     def with_parts(self, parts: tuple[Part, ...]) -> Delta:
         """Other rows, by the same push."""
@@ -169,7 +183,9 @@ class Selected(Delta):
         """The rows as a Result. ``streams``: the leaves by their names in the text."""
         answer, nothing = self.answers.of(streams)
         part = self.parts[0]
-        return Result(answer, part.matches, part.chunks, late) if late or part.matches.some else nothing
+        if not late and not part.matches.some:
+            return nothing
+        return Result(answer.sharing(part.gathered, part.matches.count), part.matches, part.chunks, late)
 
 
 @dataclass(frozen=True)
@@ -212,10 +228,19 @@ class Answer:
     def __init__(self, delta: Delta, streams: Sequence[str]) -> None:
         self.streams, self._parts = tuple(streams), delta.parts
 
-    def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
+    def sharing(self, gathered: Gathered | None, count: int) -> Answer | Sharing:
+        """For the rows of one part, so many, of which others may have gathered columns."""
+        return self if gathered is None else Sharing(self, gathered, count)
+
+    def rows(
+        self,
+        chunks: Sequence[Chunks | None],
+        arrivals: Sequence[np.ndarray],
+        gathered: Gathered | None = None,
+    ) -> pa.RecordBatch:
         """The rows with these arrival numbers. A row of one part has numbers in that part's columns only."""
         if len(self._parts) == 1:
-            return self._parts[0].rows(chunks, arrivals)
+            return self._parts[0].rows(chunks, arrivals, gathered)
         batches, at = [], 0
         for part in self._parts:
             end = at + len(part.leaves)
@@ -223,6 +248,26 @@ class Answer:
             batches.append(part.rows(chunks[at:end], [column[mine] for column in arrivals[at:end]]))
             at = end
         return pa.concat_batches(batches)
+
+
+class Sharing:
+    """The same, where each column is gathered once for all queries that show the same rows."""
+
+    __slots__ = ("_answer", "_count", "_gathered")
+    mode = "pairs"
+
+    def __init__(self, answer: Answer, gathered: Gathered, count: int) -> None:
+        self._answer, self._gathered, self._count = answer, gathered, count
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names by which numbers are listed."""
+        return self._answer.streams
+
+    def rows(self, chunks: Sequence[Chunks | None], arrivals: Sequence[np.ndarray]) -> pa.RecordBatch:
+        """The rows with these arrival numbers: all, or the first few, which are gathered for themselves."""
+        whole = arrivals[0].size == self._count
+        return self._answer.rows(chunks, arrivals, self._gathered if whole else None)
 
 
 def side_by_side(delta: Delta) -> tuple[Matches, Sequence[Chunks | None]]:

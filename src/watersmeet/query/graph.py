@@ -115,6 +115,8 @@ class Graph:
         # The filters that are evaluated together, and whether that is of the blocks as they are now.
         self._arranged: tuple[Mapping[Block, Place], bool] = {}, True
         self._roots: Sequence[Block] | None = ()  # whose the blocks are; None: not known
+        # The blocks that only count, and the others; None: not known.
+        self._parted: tuple[list[Block], list[Block]] | None = None
 
     def become(
         self,
@@ -253,17 +255,26 @@ class Graph:
 
     def _become(self, blocks: Mapping[Key, Block], roots: Sequence[Block] | None = None) -> None:
         self._roots, self._arranged = None, (self._arranged[0], False)
+        self._parted = None  # blocks that are gone must be let go of
         self.blocks, self._roots = blocks, roots
         _say_form(blocks)
 
     def mark(self) -> Any:
-        """How all blocks stand."""
-        return [(block, block.mark()) for block in self.blocks.values()]
+        """How all blocks stand. Most of many only count their rows: their counts are one list."""
+        if self._parted is None:
+            blocks = list(self.blocks.values())
+            counting = [block for block in blocks if type(block).mark is Block.mark]
+            self._parted = counting, [block for block in blocks if type(block).mark is not Block.mark]
+        counting, others = self._parted
+        return counting, [block.rows for block in counting], [(block, block.mark()) for block in others]
 
     @staticmethod
     def back_to(mark: Any) -> None:
         """As they were at the mark. May be repeated."""
-        for block, standing in mark:
+        counting, rows, others = mark
+        for block, counted in zip(counting, rows, strict=True):
+            block.rows = counted
+        for block, standing in others:
             block.back_to(standing)
 
 
