@@ -123,6 +123,6 @@ def test_columns_that_need_not_be_the_same_are_gathered_each(
 def test_nulls_are_put_over_a_column_that_begins_anywhere() -> None:
     column = pa.array(["a", "bb", "", "dddd", "e"]).slice(1)
     found = only_where(column, np.array([True, False, True, False]))
-    assert found.to_pylist() == ["bb", None, "", None]
+    assert found.to_pylist() == ["bb", None, "dddd", None]
     assert found.null_count == 2
     found.validate(full=True)
