@@ -79,6 +79,8 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     "options",
     [
         {},
+        {"index": "rap_table"},
+        {"index": "wib_tree", "cores": 2},
         {"how": "full"},
         {"result": "count"},
         {"flow": "split_join", "cores": 2},
@@ -92,8 +94,8 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_pairs_are_those_of_a_scan(text: str, options: dict[str, Any], spread: int) -> None:
     random, used = np.random.default_rng(spread), 0
     one, scan = (
-        wm.StreamJoin(text, t=wm.Rows(300), q=wm.Rows(200), index=index, **options)
-        for index in ("auto", "scan")
+        wm.StreamJoin(text, t=wm.Rows(300), q=wm.Rows(200), **{**options, **index})
+        for index in ({}, {"index": "scan"})
     )
     with one, scan:
         for _ in range(12):
@@ -107,6 +109,8 @@ def test_the_pairs_are_those_of_a_scan(text: str, options: dict[str, Any], sprea
                 ]
                 assert pairs[0] == pairs[1]
             used += isinstance(driver_of(one), Composite)
+        kinds = {kind for facts in one.stats()["streams"].values() for kind in facts["indexes"]}
+        assert kinds <= {options.get("index", "bi_sort")} or "flow" in options
     assert used > 8 or "flow" in options  # flows stab nothing
 
 
@@ -162,14 +166,25 @@ MANY = {
 
 @pytest.mark.usefixtures("_always")
 @pytest.mark.parametrize(
-    "options", [{}, {"result": "count"}, {"flow": "circular_mj"}, {"stash": 50}], ids=str
+    "options",
+    [
+        {},
+        {"index": "rap_table"},
+        {"index": "wib_tree"},
+        {"result": "count"},
+        {"flow": "circular_mj"},
+        {"stash": 50},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("spread", [10, 300, 2**40])
 @pytest.mark.parametrize("text", MANY.values(), ids=MANY)
 def test_steps_find_what_a_scan_finds(text: str, spread: int, options: dict[str, Any]) -> None:
     random, used = np.random.default_rng(spread), 0
     windows = {"t": wm.Rows(30), "q": wm.Rows(40), "n": wm.Rows(20)}
-    one, scan = (wm.StreamJoin(text, windows=windows, index=index, **options) for index in ("auto", "scan"))
+    one, scan = (
+        wm.StreamJoin(text, windows=windows, **{**options, **index}) for index in ({}, {"index": "scan"})
+    )
     with one, scan:
         for _ in range(8):
             given_rows = {name: rows(random, int(random.integers(1, 25)), spread) for name in "tqn"}
@@ -258,6 +273,24 @@ def test_a_point_looks_once_for_intervals_of_similar_lengths_and_again_for_much_
     assert classes == [1, 1, 1, 5]
 
 
+@pytest.mark.usefixtures("_always")
+def test_candidates_are_compared_first_with_what_they_may_fail() -> None:
+    random = np.random.default_rng(2)
+    join = wm.StreamJoin(
+        "t.sym = q.sym AND t.price * 2 > q.ask AND t.cents BETWEEN q.low AND q.high",
+        t=wm.Rows(100),
+        q=wm.Rows(100),
+    )
+    for _ in range(2):
+        join.push(t=rows(random, 90, 300), q=rows(random, 90, 300))
+    plan = join._engine.planning.plan
+    assert isinstance(plan, Plan)
+    assert isinstance(plan.driver, Composite)
+    assert [band.text for band in plan.checks][:2] == ["t.cents <= q.high", "t.cents >= q.low"]
+    assert plan.checks[-1].text == "t.sym = q.sym"
+    assert len(plan.checks) == len(plan.condition.bands)
+
+
 def test_many_candidates_ask_for_it_and_few_do_not() -> None:
     random = np.random.default_rng(1)
     text = "t.sym = q.sym AND ABS(t.cents - q.cents) <= 3"
@@ -268,7 +301,11 @@ def test_many_candidates_ask_for_it_and_few_do_not() -> None:
         many.push(given_rows)
     assert not isinstance(driver_of(few), Composite)
     assert isinstance(driver_of(many), Composite)
-    assert "t.sym = q.sym AND" in many.explain()
+    (line,) = (line for line in many.explain().splitlines() if "  driver " in line)
+    assert "t.sym = q.sym AND" in line
+    share = many.describe()["plan"]["drivers"][0]["selectivity"]
+    assert 0 < share < 0.5 * min(part["selectivity"] for part in many.describe()["plan"]["checks"])
+    assert line.endswith(f"(about {share:.2g} of all pairs)")
 
 
 @given(st.lists(st.tuples(numbers, numbers), max_size=8), st.lists(numbers, max_size=8), st.integers(0, 63))

@@ -1,5 +1,6 @@
 """Texts have exact codes: equal codes are equal texts, also where hashes meet."""
 
+import threading
 from collections import Counter, deque
 from typing import Any
 
@@ -203,3 +204,38 @@ def test_a_stream_that_stands_still_does_not_keep_the_texts_of_the_other(
     assert condition is not None
     assert condition.interner is not None
     assert len(condition.interner) < 500
+
+
+def test_who_has_to_wait_only_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another thread codes, the texts are looked for, and nothing is entered; then they get the codes that they have anyway."""
+    mine, alone = domain(), domain()
+    assert mine.interner is not None
+    words = pa.array([f"text {n % 700}" for n in range(1500)])
+    for one in (mine, alone):
+        one.codes(words.slice(0, 100))
+    looked: list[int] = []
+    looks = TextTable.look_ahead
+
+    def noted(self: TextTable, hashes: np.ndarray) -> None:
+        before = self._slots.copy(), self._tape.copy(), self._state.copy()
+        looks(self, hashes)
+        for array, old in zip((self._slots, self._tape, self._state), before, strict=True):
+            np.testing.assert_array_equal(array, old)
+        looked.append(hashes.size)
+        release.set()
+
+    monkeypatch.setattr(TextTable, "look_ahead", noted)
+    release, held = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with mine.interner._lock:
+            held.set()
+            release.wait(60)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait(60)
+    codes = mine.codes(words)[0]
+    other.join()
+    assert looked == [1500]
+    np.testing.assert_array_equal(codes, alone.codes(words)[0])

@@ -110,14 +110,14 @@ def _linked(names: Sequence[str], pairs: Iterable[Sequence[str]]) -> list[list[s
 def _pair_plan(plan: Plan) -> dict[str, Any]:
     """What drives the index, what is checked on candidates, and what is left of the condition."""
 
-    def part(text: str) -> dict[str, Any]:
-        share = plan.selectivity.get(text)
+    def part(text: str, share: float | None = None) -> dict[str, Any]:
+        share = plan.selectivity.get(text, share)
         return {"text": text, "selectivity": None if share is None else float(share)}
 
     residual = plan.condition.residual
     return {
         "indexes": list(plan.kinds),
-        "drivers": [part(text) for text in plan.driver.texts],
+        "drivers": [part(text, plan.share) for text in plan.driver.texts],
         "checks": [part(band.text) for band in plan.checks],
         "filters": {name: str(expr) for name, expr in plan.condition.filters.items()},
         "residual": None if residual is None else str(residual),

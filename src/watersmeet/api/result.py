@@ -12,11 +12,13 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.api.equal_columns import EqualColumns
 from watersmeet.api.show import SHOWN, result_html, result_line
 from watersmeet.errors import ResultError
 from watersmeet.extras import need
 from watersmeet.join.matches import Matches
 from watersmeet.join.pool import Pool
+from watersmeet.sql.condition import BoundCondition
 from watersmeet.sql.select import BoundSelect
 from watersmeet.streams.payload import Chunks, Maker
 
@@ -44,9 +46,11 @@ class Gatherer:
         mode: str,
         latest: Latest | None = None,
         pool: Pool | None = None,
+        condition: BoundCondition | None = None,
     ) -> None:
-        """``pool``: threads that may help. A result does not keep them alive."""
+        """``pool``: threads that may help. A result does not keep them alive. ``condition``: which columns are equal in all rows."""
         self._pool = None if pool is None else ref(pool)
+        self._equal = EqualColumns(streams, schemas, None if select is None else select.columns, condition)
         self.streams, self.schemas, self.select, self.mode = tuple(streams), tuple(schemas), select, mode
         self.latest = latest
         self._nothing: pa.RecordBatch | None = None  # what a push without a result gives: most small ones do
@@ -69,14 +73,19 @@ class Gatherer:
             )
         if self._nothing is not None and not arrivals[0].size:
             return self._nothing
+        copies = self._equal.copies(arrivals)
         keys: list[tuple[str, str]] = []
         makers: list[Maker] = []
         for stream, schema, stored, wanted in zip(self.streams, self.schemas, chunks, arrivals, strict=True):
             names = select.columns.get(stream, [])
+            if copies:
+                names = [name for name in names if (stream, name) not in copies]
             if names and schema is not None:
                 keys += [(stream, name) for name in names]
                 makers += (stored or _NO_ROWS).columns(wanted, names, schema)
         columns = dict(zip(keys, self._made(makers, arrivals[0].size), strict=True))
+        for key, copy in copies.items():
+            columns[key] = copy.made(columns)
         rows = select.evaluate(columns, arrivals[0].size)
         if not rows.num_rows:
             self._nothing = rows

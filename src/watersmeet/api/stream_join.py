@@ -493,7 +493,13 @@ class StreamJoin:
             Reader(name, schema) for name, schema in zip(self.streams, known.schemas, strict=True)
         ]
         self._gatherer = Gatherer(
-            self.streams, known.usable, known.select, self.options.result, self._latest, self._engine.pool
+            self.streams,
+            known.usable,
+            known.select,
+            self.options.result,
+            self._latest,
+            self._engine.pool,
+            known.condition,
         )
         self._latest.gatherer = self._gatherer
 

@@ -23,6 +23,7 @@ Texts = tuple[
     np.ndarray, np.ndarray, np.ndarray
 ]  # all bytes, where each text starts and the last one ends, hashes
 SLACK = 1 << 16  # texts that are never too many
+LARGE = 1024  # rows: what fewer need is fetched soon enough
 _TURNS = 8  # so many turns to as many rows as are stored
 
 
@@ -43,6 +44,9 @@ class Interner:
 
     def codes(self, data: np.ndarray, offsets: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """The codes of texts whose hashes are given: those, but for texts that have met another in theirs."""
+        if hashes.size >= LARGE and self._lock.locked():
+            # The streams of a push are coded at the same time. Who has to wait fetches what it will need.
+            self._table.look_ahead(hashes)
         with self._lock:
             self._coded += hashes.size
             return self._enter(self._table, data, offsets, hashes)

@@ -14,6 +14,7 @@ from watersmeet.kernels.intern import (
     TAIL,
     USED,
     learn,
+    look_ahead,
     relearn,
     room_in,
     sweep,
@@ -79,6 +80,13 @@ class TextTable:
             if why != FULL:
                 return row, why
             self._grow(int(offsets[row + 1] - offsets[row]))
+
+    def look_ahead(self, hashes: np.ndarray) -> None:
+        """Bring what ``learn`` will need into the cache. Another thread may change the table meanwhile."""
+        slots, tape, shift = self._slots, self._tape, self._shift
+        # A table of another size than the shift is for may be taken in between.
+        if slots.shape[0] == 1 << (64 - int(shift)):
+            look_ahead(hashes, shift, slots, tape)
 
     def _grow(self, size: int) -> None:
         """Room for one more slot, and for a text of ``size`` bytes."""

@@ -68,7 +68,10 @@ def sorted_keys(codes: Codes, rows: np.ndarray | None = None) -> Keys:
 
 @dataclass(slots=True)
 class Bounds:
-    """What rows look for among the stored keys: ``lo <= key <= hi``. ``lo`` does not decrease; ``hi`` may, where widths differ."""
+    """What rows look for among the stored keys: ``lo <= key <= hi``. ``lo`` does not decrease.
+
+    ``hi`` may, where widths differ, if all candidates are compared again: an index may then give more of them.
+    """
 
     lo: np.ndarray  # int64
     hi: np.ndarray
@@ -85,6 +88,11 @@ class Bounds:
             return self
         cut = slice(first, stop)
         return Bounds(self.lo[cut], self.hi[cut], self.rows[cut], tuple(array[cut] for array in self.beside))
+
+
+def ascending(hi: np.ndarray) -> np.ndarray:
+    """Upper ends for an index that wants them in order too: where one decreases, that of a probe before it."""
+    return np.maximum.accumulate(hi)
 
 
 class SortedRun(Protocol):

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from watersmeet.index.base import Bounds, Index, Keys, PairBuffer
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer, ascending
 from watersmeet.index.llat import Llat
 from watersmeet.kernels import rap_table as kernels
 
@@ -86,7 +86,7 @@ class RapTable(Index):
         return keys, rows
 
     def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
-        lo, hi, probes = bounds.lo, bounds.hi, bounds.rows
+        lo, hi, probes = bounds.lo, ascending(bounds.hi), bounds.rows
         low, up = np.empty(len(lo), np.int32), np.empty(len(lo), np.int32)
         kernels.find_targets(lo, hi, self.splitters, low, up)
         yield from self.llat.pairs(low, up, lo, hi, probes, buffer)

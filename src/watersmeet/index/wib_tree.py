@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from watersmeet.index.base import Bounds, Index, Keys, PairBuffer
+from watersmeet.index.base import Bounds, Index, Keys, PairBuffer, ascending
 from watersmeet.index.llat import Llat
 from watersmeet.kernels import wib_tree as kernels
 
@@ -68,7 +68,7 @@ class WibTree(Index):
             setattr(self, name, new)
 
     def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
-        lo, hi, probes = bounds.lo, bounds.hi, bounds.rows
+        lo, hi, probes = bounds.lo, ascending(bounds.hi), bounds.rows
         low, up = np.empty(len(lo), np.int32), np.empty(len(lo), np.int32)
         kernels.find_targets(lo, hi, self.meta, self.cut, self.child, self.size, *_path(), low, up)
         yield from self.llat.pairs(low, up, lo, hi, probes, buffer)

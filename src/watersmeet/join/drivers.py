@@ -88,6 +88,10 @@ class Driver(ABC):
         """The same, of who has a way to read a band's codes once."""
         return self.codes(stream, batch)
 
+    def likely(self, bands: Sequence[Band]) -> Sequence[Band]:
+        """Bands, the most selective first, in the order in which candidates of this driver are likely to fail them."""
+        return bands
+
     @abstractmethod
     def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
         """By row, for each interval: the ends of what rows of ``stream`` with these codes look for."""
@@ -306,6 +310,12 @@ class Composite(Driver):
         key = np.empty(mixed.size, np.int64)
         composite_keys(mixed if salt is None else mixed ^ salt, reached[0], self._shift, key)
         return (key, mixed, *reached), all_valid([valid, *(one for _, one in parts)])
+
+    def likely(self, bands: Sequence[Band]) -> Sequence[Band]:
+        """A candidate is near in the code, and as good as always equal. An interval that begins near a point may end before it."""
+        near = tuple(reversed(self._reach.bands))
+        others = [band for band in bands if band not in self.bands]
+        return *near, *others, *self._equalities
 
     def ends(self, stream: str, codes: Codes) -> Sequence[Ends]:
         _, mixed, *reached = codes

@@ -32,6 +32,8 @@ from watersmeet.sql.program import Program
 
 INDEXES = ("auto", "scan", "hash", "rap_table", "wib_tree", "bi_sort", "grid")
 FOR_RANGES = ("bi_sort", "rap_table", "wib_tree")  # those that look for a range of keys
+# What may serve equalities and a band together, by what the user wants. BI-Sort takes upper ends in any order; the others look for more.
+FOR_COMPOSITES = {"auto": ("bi_sort",), **{kind: (kind,) for kind in FOR_RANGES}}
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Plan:
     )  # estimated share of pairs each band lets through
     program: Program | None = None  # what of the residual is computed from columns beside the codes
     residual: Residual | None = None  # what is evaluated on the rows
+    share: float | None = None  # of pairs that a driver of several bands lets through, as estimated
 
     def width(self, stream: str) -> int:
         """How many columns of codes a stream's rows have beside their keys."""
@@ -98,10 +101,12 @@ def make_plan(
     equalities = [band for band in bands if band.hashable]
     two_sided = [band for band in bands if band.width is not None and band.domain.ordered]
 
-    def plan(driver: Driver, kinds: tuple[str, ...], used: Sequence[Band]) -> Plan:
-        kept = tuple(band for band in bands if band not in used)
+    def plan(
+        driver: Driver, kinds: tuple[str, ...], used: Sequence[Band], share: float | None = None
+    ) -> Plan:
+        kept = tuple(band for band in driver.likely(bands) if band not in used)
         residual = condition.residuals[0] if condition.residuals else None
-        return Plan(condition, driver, kinds, kept, selectivity, residual=residual)
+        return Plan(condition, driver, kinds, kept, selectivity, residual=residual, share=share)
 
     def by_band(band: Band, kinds: tuple[str, ...]) -> Plan:
         return plan(OneKey(band, (band,)), kinds, (band,))
@@ -114,10 +119,10 @@ def make_plan(
 
     if condition.impossible:
         return by_nothing(bands)
-    if index == "auto":
+    if index in FOR_COMPOSITES:
         together = _composite(bands, selectivity, window, known)
         if together is not None:
-            return plan(together, ("bi_sort",), ())
+            return plan(together[0], FOR_COMPOSITES[index], (), together[1])
     if index == "grid" or (index == "auto" and _grid_pays(bands, two_sided, selectivity, window)):
         if len(two_sided) < 2:
             raise OptionError(_needs("grid", "two bands with both ends", condition))
@@ -293,8 +298,8 @@ def _composite(
     selectivity: Mapping[str, float],
     window: int,
     known: Sequence[tuple[Reach, Measured]],
-) -> Composite | None:
-    """All equalities, then what lets least through, where a single driver leaves many candidates."""
+) -> tuple[Composite, float] | None:
+    """All equalities, then what lets least through, where a single driver leaves many candidates; and the share of pairs that do."""
     equalities = [band for band in bands if band.hashable]
     useful = [(reach, facts) for reach, facts in known if equalities or len(reach.bands) > 1]
     if not useful:
@@ -304,7 +309,7 @@ def _composite(
     alone = min(share_of(band, selectivity) for band in bands)
     if alone * window <= COMPOSITE_CANDIDATES or facts.share > COMPOSITE_SHARE:
         return None
-    return Composite(equalities, reach, cut_of(facts.width))
+    return Composite(equalities, reach, cut_of(facts.width)), facts.share * equal
 
 
 def cut_of(width: int) -> int:

@@ -15,6 +15,7 @@ from watersmeet.join.orders import Arrangement, Comparison, Orders, Source, Stas
 from watersmeet.join.plan import (
     COMPOSITE_CANDIDATES,
     COMPOSITE_SHARE,
+    FOR_COMPOSITES,
     GRID_CANDIDATES,
     Measured,
     cut_of,
@@ -318,7 +319,7 @@ class Planner:
             if comparison.band in self._measured and self._measured[comparison.band].share <= COMPOSITE_SHARE
         ]
         equalities = _equalities(comparisons)
-        if self.index != "auto" or not useful or not equalities:
+        if self.index not in FOR_COMPOSITES or not useful or not equalities:
             return None
         if share_of(comparisons[0].band, shares) * rows <= COMPOSITE_CANDIDATES:
             return None
@@ -379,7 +380,7 @@ class Planner:
         if cells is not None:
             return Arrangement(columns, ("grid",), text, bands, cells)
         if shift is not None:
-            return Arrangement(columns, ("bi_sort",), text, shift=shift)
+            return Arrangement(columns, FOR_COMPOSITES[self.index], text, shift=shift)
         if self.index not in ("auto", "grid"):
             return Arrangement(columns, (self.index,), text)
         return Arrangement(columns, kinds_for(bands), text)

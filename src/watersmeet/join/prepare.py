@@ -81,14 +81,20 @@ def prepare_block(
     plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None
 ) -> Block:
     """A whole batch as one block."""
-    if plan.checks or plan.condition.filters or plan.program is not None:
-        columns = read_columns(plan, stream, batch, first, times)
-    else:
-        driving, valid = plan.driver.codes(stream, batch)
-        if valid is None:  # a push of one row spends its time here
-            return Block(first, batch.num_rows, sorted_keys(driving), [], times)
-        columns = Columns(first, batch.num_rows, driving, valid, [], times)
-    return cut_block(columns, 0, batch.num_rows)
+    if plan.program is not None or stream in plan.condition.filters:
+        return cut_block(read_columns(plan, stream, batch, first, times), 0, batch.num_rows)
+    # A push of one row spends its time here: the same as above, with nothing in between.
+    read = reading(stream, batch)
+    driving, usable = plan.driver.codes_by(stream, batch, read)
+    codes = []
+    for band in plan.checks:
+        found, valid = read(band)
+        codes.append(found)
+        if valid is not None:
+            usable = valid if usable is None else usable & valid
+    if usable is None:
+        return Block(first, batch.num_rows, sorted_keys(driving), codes, times)
+    return cut_block(Columns(first, batch.num_rows, driving, usable, codes, times), 0, batch.num_rows)
 
 
 def prepare_for_steps(

@@ -72,6 +72,21 @@ def learn(data, offsets, hashes, row, shift, table, tape, state):
 
 
 @kernel
+def look_ahead(hashes, shift, table, tape):
+    """Fetch what ``learn`` will look at, while somebody else changes it: nothing is decided by what is read."""
+    around, slots = tape.size - 1, np.empty(LOT, np.int64)
+    for first in range(0, hashes.size, LOT):
+        last = min(first + LOT, hashes.size)
+        for i in range(first, last):
+            slots[i - first] = np.int64((hashes[i] * SPREAD) >> shift)
+            prefetch(table, 2 * slots[i - first])
+        for i in range(first, last):
+            begin = table[slots[i - first], START]
+            if begin != EMPTY:
+                prefetch(tape, begin & around)
+
+
+@kernel
 def room_in(slots):
     """How many slots of a table may be taken."""
     return slots // 4 * 3
@@ -152,4 +167,4 @@ def relearn(old, shift, table):
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     _quiet = np.errstate(over="ignore")
-    learn, put = _quiet(learn), _quiet(put)
+    learn, put, look_ahead = _quiet(learn), _quiet(put), _quiet(look_ahead)

@@ -274,6 +274,18 @@ class BoundCondition:
         return program, rest[0] if rest else None
 
     @property
+    def equal_columns(self) -> list[tuple[tuple[str, str], ...]]:
+        """Two columns, each a stream and a name, that are equal in all that satisfies the condition."""
+        found = []
+        for band in self.bands:
+            names = [plain_column(side) for side in (band.left, band.right)]
+            if band.equality and not band.null_safe and None not in names:
+                found.append(
+                    tuple((stream, str(name)) for stream, name in zip(band.streams, names, strict=True))
+                )
+        return found
+
+    @property
     def impossible(self) -> bool:
         """Whether nothing can ever satisfy it: a contradiction."""
         return _FALSE in self.filters.values()

@@ -68,6 +68,15 @@ class Layout:
         return None
 
 
+def only_where(column: pa.Array, there: np.ndarray) -> pa.Array:
+    """The column with NULL where a mask is False; of one of the layouts, and without a NULL where it is True."""
+    _, *buffers = column.buffers()
+    start = column.offset
+    bits = np.packbits(np.concatenate((np.zeros(start, np.bool_), there)), bitorder="little")
+    nulls = there.size - int(np.count_nonzero(there))
+    return pa.Array.from_buffers(column.type, there.size, [pa.py_buffer(bits), *buffers], nulls, start)
+
+
 class Gathering:
     """Rows with these numbers, of chunks whose first numbers are ``firsts``. A number below 0 is a row of NULLs."""
 

@@ -53,36 +53,35 @@ class Chunks:
 
     def take(self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
         """The rows with these arrival numbers, in this order; -1 gives a row of nulls."""
-        fields, makers = self._gathered(arrivals, columns, schema)
-        if fields is None:
-            return _blank(arrivals.size, columns, schema)
+        found = self._gathered(arrivals, columns, schema)
+        if isinstance(found, pa.RecordBatch):
+            return found
+        fields, makers = found
         return pa.RecordBatch.from_arrays([make() for make in makers], schema=pa.schema(fields))
 
     def columns(self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema) -> list[Maker]:
         """The same, a column at a time: each is made when it is called for, and by any thread."""
-        fields, makers = self._gathered(arrivals, columns, schema)
-        if fields is None:
-            blank = _blank(arrivals.size, columns, schema)
-            return [partial(blank.column, i) for i in range(len(columns))]
-        return makers
+        found = self._gathered(arrivals, columns, schema)
+        if isinstance(found, pa.RecordBatch):
+            return [partial(found.column, i) for i in range(len(columns))]
+        return found[1]
 
     def _gathered(
         self, arrivals: np.ndarray, columns: Sequence[str], schema: pa.Schema
-    ) -> tuple[list[pa.Field] | None, list[Maker]]:
-        """Which fields the columns are of, and who makes them; None: no row of theirs is wanted."""
+    ) -> pa.RecordBatch | tuple[list[pa.Field], list[Maker]]:
+        """The rows, where there are few or none; else which fields the columns are of, and who makes them."""
         if arrivals.size == 0 or not columns:
-            return None, []
+            return _blank(arrivals.size, columns, schema)
         low, high = int(arrivals.min()), int(arrivals.max())
         if high < 0:
-            return None, []
+            return _blank(arrivals.size, columns, schema)
         absent = low < 0
         if absent:
             low = int(arrivals[arrivals >= 0].min())
         start = bisect_right(self.firsts, low) - 1
         stop = bisect_right(self.firsts, high)
         if not absent and arrivals.size <= (_FROM_ONE if stop - start == 1 else _FROM_MANY):
-            few = self._few(arrivals, columns, start, stop)
-            return list(few.schema), [partial(few.column, i) for i in range(len(columns))]
+            return self._few(arrivals, columns, start, stop)
         fields = [self.batches[start].schema.field(name) for name in columns]
         if absent:
             fields = [field.with_nullable(True) for field in fields]
