@@ -48,7 +48,6 @@ class Said:
     version: int  # of the program that the batch has run
     files: Mapping[str, Sequence[Any]]  # by key of the query
     stopped: Mapping[str, str]  # of all that run no more
-    fresh: Sequence[str] = ()  # those that this batch has stopped here
     late: Mapping[str, int] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
 

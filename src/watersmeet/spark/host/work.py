@@ -80,7 +80,6 @@ def advance(spec: HostSpec, task: Task, received: Received) -> Said:
         stand.version,
         files,
         stopped,
-        sorted(found.stopped),
         _late(found),
         figures,
     )
