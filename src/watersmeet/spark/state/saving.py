@@ -41,7 +41,7 @@ def save(
     assert task.batch is not None
     place, folder = open_location(spec.state), core_folder(spec, task, core, bound.tasks)
     writer = RunWriter(task.batch)
-    streams = [_save_stream(rows, runs, writer) for rows, runs in zip(stored, state.runs, strict=True)]
+    streams = [save_stream(rows, runs, writer) for rows, runs in zip(stored, state.runs, strict=True)]
     writer.write(place, folder)
     manifest = Manifest(
         batch=task.batch,
@@ -68,7 +68,7 @@ def save(
     return manifest
 
 
-def _save_stream(stored: StoredRows, written: Sequence[Run], writer: RunWriter) -> dict[str, object]:
+def save_stream(stored: StoredRows, written: Sequence[Run], writer: RunWriter) -> dict[str, object]:
     """The rows that no run has yet become one; runs of rows that have expired are left out."""
     first, end, payload = stored.first, stored.end, stored.payload
     runs = [run for run in written if run.end > first]

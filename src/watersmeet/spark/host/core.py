@@ -1,0 +1,196 @@
+"""A core of a host while it is alive: for each spreading what a ``Processor`` has inside, with the queries that are spread so.
+
+The same statements in the same order give every core the same queries, each with its share of the rows.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from watersmeet.api.result import Result
+from watersmeet.errors import WatersmeetError
+from watersmeet.query.running import Results, Running
+from watersmeet.query.statement import Command
+from watersmeet.spark.host.judge import windows_of
+from watersmeet.spark.host.program import Hosted, Program, Programs
+from watersmeet.spark.host.setting import Setting
+from watersmeet.spark.host.spread import Spread
+from watersmeet.spark.host.wire import Received
+from watersmeet.spark.state.runs import Run
+
+Given = TypeVar("Given")
+
+
+@dataclass
+class Found:
+    """What a batch has given on this core."""
+
+    tables: dict[str, pa.Table] = field(default_factory=dict)  # by key of the query
+    late: dict[str, int] = field(default_factory=dict)  # rows that came too late for a query
+    stopped: dict[str, str] = field(default_factory=dict)  # queries that this batch has stopped here, and why
+
+
+class LiveCore:
+    """One core. ``version``: how far it has followed the log."""
+
+    def __init__(self, setting: Setting, core: int) -> None:
+        self.setting, self.core, self.version = setting, core, 0
+        self.running: dict[str, Running] = {}  # by spreading
+        self.stopped: dict[str, str] = {}
+        self.runs: dict[tuple[str, str], list[Run]] = {}  # by spreading and stream: where rows lie in files
+
+    # ---- statements ---------------------------------------------------------------------------------------------
+
+    def follow(self, programs: Programs, version: int, stopped: Mapping[str, str]) -> None:
+        """Let go of queries that have stopped on any core, then do the statements up to ``version``."""
+        before = programs.of(self.version)
+        for key in stopped.keys() - self.stopped.keys():
+            query = before.of_key(key)
+            if query is not None:
+                self._drop(query)
+        self.stopped = dict(stopped)
+        while self.version < version:
+            after = programs.of(self.version + 1)
+            self._do(before, after, programs.entry(self.version + 1)["name"])
+            before, self.version = after, self.version + 1
+        there = {query.key for query in before.queries.values()}
+        self.stopped = {key: why for key, why in self.stopped.items() if key in there}
+
+    def _do(self, before: Program, after: Program, name: str) -> None:
+        old, new = before.queries.get(name), after.queries.get(name)
+        runs = old is not None and old.key not in self.stopped
+        if new is None or new.key in self.stopped:
+            if old is not None and runs:
+                self._drop(old)
+            return
+        try:
+            if old is not None and runs and old.number == new.number and old.spread == new.spread:
+                self._execute(new.spread, _command("alter", new), new)
+                return
+            if old is not None and runs:
+                self._drop(old)
+            self._execute(new.spread, _command("create", new), new)
+        except MemoryError:
+            raise
+        except (
+            Exception
+        ) as error:  # it was planned before it got its number; what it does here must not stop others
+            self.stopped[new.key] = _said(error)
+            if name in self._of(new.spread).entries:
+                self._drop(new)
+
+    def _of(self, spread: Spread) -> Running:
+        if spread.id not in self.running:
+            self.running[spread.id] = self.setting.running()
+        return self.running[spread.id]
+
+    def _execute(self, spread: Spread, command: Command, query: Hosted) -> None:
+        running = self._of(spread)
+        whole(running, lambda: running.execute([command], windows_of(query.windows)))
+
+    def _drop(self, query: Hosted) -> None:
+        """What only this query has stored is let go of; with the last query of a spreading, its copies of the streams."""
+        running = self.running.get(query.spread.id)
+        if running is None:
+            return
+        if query.name in running.entries:  # one that is skipped was not made again
+            whole(running, lambda: running.execute([Command("drop", query.name, "")]))
+        if not running.entries:
+            running.mend()
+            running.feed.shared.close()
+            del self.running[query.spread.id]
+            self.runs = {place: runs for place, runs in self.runs.items() if place[0] != query.spread.id}
+
+    # ---- rows ---------------------------------------------------------------------------------------------------
+
+    def push(self, received: Received, program: Program) -> Found:
+        """This core's share of a batch, through all its queries."""
+        found, streams = Found(), self.setting.streams
+        if not any(received.arrived(k) for k in range(len(streams))):
+            return found
+        for spread, running in sorted(self.running.items()):
+            known = running.feed.known
+            rows = {name: received.rows(spread, k, known.schemas[name]) for k, name in enumerate(streams)}
+            arrows = {name: batch for name, batch in rows.items() if batch is not None and batch.num_rows}
+            given = [whole(running, lambda: running.push(known, arrows, None))]  # noqa: B023, called at once
+            times = self._times(received) if Spread.from_id(spread).shares else {}
+            if times:
+                given.append(whole(running, lambda: running.advance(times)))  # noqa: B023
+            self._note(found, Spread.from_id(spread), given, program)
+        for key in found.stopped:
+            query = program.of_key(key)
+            assert query is not None
+            self._drop(query)
+        self.stopped |= found.stopped
+        return found
+
+    def _times(self, received: Received) -> dict[str, pa.Array]:
+        """How far each stream's clock has come on all cores."""
+        found = {}
+        for k, name in enumerate(self.setting.streams):
+            time = self.setting.windows[name].time
+            if time is not None:
+                latest = received.latest(k, self.setting.schemas[name].field(time).type)
+                if latest is not None:
+                    found[name] = latest
+        return found
+
+    def _note(self, found: Found, spread: Spread, given: list[Results], program: Program) -> None:
+        for results in given:
+            for name, why in results.stopped.items():
+                found.stopped[program.queries[name].key] = why
+        for name in given[0]:
+            key = program.queries[name].key
+            mine = [results[name] for results in given if name in results]
+            try:
+                tables = [
+                    result.to_arrow() for result in mine if result.count or program.queries[name].complete
+                ]
+            except MemoryError:
+                raise
+            except Exception as error:  # of the select list, which is computed when rows are asked for
+                found.stopped.setdefault(key, _said(error))
+                continue
+            if tables:
+                found.tables[key] = pa.concat_tables(tables)
+            late = sum(self._late(spread, result) for result in mine)
+            if late:
+                found.late[key] = late
+        for key in found.stopped:
+            found.tables.pop(key, None)
+
+    def _late(self, spread: Spread, result: Result) -> int:
+        """Late rows that this core reports: of a stream that is on all cores, the first one does."""
+        return sum(
+            batch.num_rows
+            for stream, batch in result.late.items()
+            if spread.kind != "broadcast" or stream == spread.home or self.core == 0
+        )
+
+    # ---- figures ------------------------------------------------------------------------------------------------
+
+    def held(self) -> Iterator[tuple[str, str, int]]:
+        """Spreading, stream, rows that are stored."""
+        for spread, running in sorted(self.running.items()):
+            for stream in self.setting.streams:
+                yield spread, stream, running.feed.stored(stream)
+
+
+def whole(running: Running, do: Callable[[], Given]) -> Given:
+    """One call, all of it or nothing."""
+    running.mend()
+    try:
+        return do()
+    except BaseException:
+        running.mend()
+        raise
+
+
+def _command(verb: str, query: Hosted) -> Command:
+    return Command(verb, query.name, query.sql, query.emit)
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, WatersmeetError) else f"{type(error).__name__}: {error}"

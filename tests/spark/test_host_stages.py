@@ -1,0 +1,331 @@
+"""A host's tasks without Spark, against the processor in process with ``watermark="push"``: the same batches and statements, restarts,
+cores."""
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import watersmeet as wm
+from harness import examples
+from spark.host_runner import HostRunner
+from spark.test_host_control import COLUMNS, WINDOW, setting
+from watersmeet.errors import StateError
+from watersmeet.spark.host.manifests import core_folder, read_manifest
+
+TEXTS = [
+    "SELECT id, x + 1 AS y FROM r WHERE k > 0",
+    "SELECT id, s FROM t UNION ALL SELECT id, s FROM r WHERE x < 2",
+    "SELECT r.id, t.id AS other FROM r JOIN t ON r.k = t.k",
+    "SELECT r.id, t.id AS other, t.s FROM r JOIN t ON r.k = t.k AND r.x <= t.x",
+    "SELECT r.id, t.id AS other FROM r FULL JOIN t ON r.k = t.k AND r.s = t.s",
+    "SELECT r.id, t.id AS other FROM r LEFT JOIN last_range(t, 2) t ON r.s = t.s",
+    "SELECT t.id FROM r RIGHT ANTI JOIN t ON r.k = t.k",
+    "SELECT r.id FROM r LEFT SEMI JOIN t ON r.x < t.x",
+    "SELECT r.id, t.id AS other FROM r JOIN t ON r.x BETWEEN t.x - 1 AND t.x + 1",
+    "SELECT r.id, t.id AS other FROM r LEFT JOIN t ON r.x > t.x",
+    "SELECT a.id, b.id AS other FROM r a JOIN r b ON a.k = b.k AND a.id < b.id",
+    "SELECT r.id, t.id AS i, u.id AS j FROM r, t, u WHERE r.k = t.k AND t.k = u.k",
+    "SELECT r.id, t.id AS i, u.id AS j FROM r, t, u WHERE r.k = t.k AND t.x < u.x",
+    "SELECT r.id, t.id AS other FROM last_rows(r, 3) r JOIN t ON r.k = t.k",
+    "SELECT r.id, t.id AS other FROM unbounded(r) r JOIN unbounded(t) t ON r.k = t.k",
+    "SELECT k, COUNT(*) AS n, SUM(x) AS total FROM r GROUP BY k",
+    "SELECT COUNT(*) AS n, MAX(x) AS top FROM r JOIN t ON r.k = t.k",
+    "SELECT k, SUM(x) AS total FROM last_rows(t, 4) GROUP BY k ORDER BY total DESC, k LIMIT 2",
+    "SELECT window.start, k, COUNT(*) AS n FROM r GROUP BY window(ts, 3), k",
+    "SELECT DISTINCT k, s FROM t",
+    "SELECT id FROM r ORDER BY ts, id",
+    "SELECT r.id FROM r JOIN t ON r.k = t.k WHERE CAST(r.s AS INT) > 0",
+]
+"""Of every spreading, and of every kind of thing that remembers."""
+
+Row = dict[str, Any]
+
+
+@st.composite
+def plays(draw: st.DrawFn) -> list[tuple[list[tuple[Any, ...]], dict[str, list[Row]], str]]:
+    """Batches: statements before each, rows by stream, and what befalls it."""
+    found, clock, number = [], 0, 0
+    for _ in range(draw(st.integers(2, 6))):
+        statements = []
+        for _ in range(draw(st.integers(0, 3))):
+            name, verb = (
+                draw(st.sampled_from("abc")),
+                draw(st.sampled_from(["create", "create", "alter", "drop"])),
+            )
+            emit = draw(st.sampled_from([None, None, "changelog"]))
+            statements.append((verb, name, draw(st.sampled_from(TEXTS)), emit))
+        clock += draw(st.integers(0, 4))
+        rows: dict[str, list[Row]] = {}
+        for stream in "rtu":
+            rows[stream] = []
+            for _ in range(draw(st.integers(0, 4))):
+                time = clock + draw(st.sampled_from([0, 1, -1, 2, -5]))
+                text = draw(st.sampled_from(["1", "0", "1", "no"] if number > 6 else ["1", "0"]))
+                row = {
+                    "id": number,
+                    "k": draw(st.sampled_from([0, 1, 2, None])),
+                    "x": float(draw(st.integers(0, 3))),
+                }
+                late = draw(st.integers(0, 19)) == 0
+                rows[stream].append({**row, "s": text, "ts": None if late else time})
+                number += 1
+        found.append((statements, rows, draw(st.sampled_from(["", "", "restart", "again"]))))
+    return found
+
+
+class Reference:
+    """The processor in process, told what the host does: an alter that is spread otherwise is a drop and a create."""
+
+    def __init__(self) -> None:
+        windows = dict.fromkeys("rtu", WINDOW)
+        self.processor = wm.Processor(
+            windows=windows, schemas=dict.fromkeys("rtu", COLUMNS), watermark="push"
+        )
+        self.stopped: set[str] = set()
+
+    def do(self, verb: str, name: str, sql: str, emit: str | None, anew: bool) -> None:
+        queries = self.processor.queries()
+        if verb == "drop" or (verb == "alter" and (anew or name in self.stopped)):
+            queries[name].drop()
+        if verb == "alter" and not anew and name not in self.stopped:
+            queries[name].alter(sql, emit=emit)
+        elif verb != "drop":
+            self.processor.create(name, sql, emit=emit)
+        self.stopped.discard(name)
+
+    def push(self, rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
+        timed = {stream: [row for row in some if row["ts"] is not None] for stream, some in rows.items()}
+        if not any(timed.values()):
+            return {}
+        batches = {
+            stream: pa.RecordBatch.from_pylist(some, schema=COLUMNS) for stream, some in timed.items() if some
+        }
+        results = self.processor.push(batches)
+        found = {}
+        self.stopped |= set(results.stopped)
+        for name, result in results.items():
+            if name in self.stopped:
+                continue
+            try:
+                found[name] = result.to_arrow().to_pylist()
+            except wm.WatersmeetError:
+                self.stopped.add(name)
+        return found
+
+
+def parts(rows: list[Row], count: int) -> list[pa.RecordBatch]:
+    cuts = [len(rows) * i // count for i in range(count + 1)]
+    return [pa.RecordBatch.from_pylist(rows[low:high], schema=COLUMNS) for low, high in pairwise(cuts)]
+
+
+def ordered(rows: list[Row]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+def check(play: Any, cores: int, partitions: int, seed: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        runner, reference = HostRunner(Path(folder), setting(cores), seed), Reference()
+        for number, (statements, rows, what) in enumerate(play):
+            accepted = []
+            for verb, name, sql, emit in statements:
+                before = runner.judge.program.queries.get(name)
+                if "number" in runner.say(verb, name, sql, emit=emit):
+                    after = runner.judge.program.queries.get(name)
+                    anew = before is None or after is None or before.spread != after.spread
+                    accepted.append((verb, name, sql, after and after.emit, anew))
+            if what == "restart":
+                runner.restart()
+            some = {stream: parts(rows[stream], partitions) for stream in rows if rows[stream]}
+            commit = runner.batch(some, again=what == "again")
+            wanted, found = reference.push(rows), {} if commit is None else runner.rows_of(commit)
+            stopped = reference.stopped
+            assert {name: ordered(rows) for name, rows in found.items() if rows} == {
+                name: ordered(rows) for name, rows in wanted.items() if rows and name not in stopped
+            }, f"batch {number}"
+            if commit is not None:
+                program = runner.judge.programs.of(commit.version)
+                assert {
+                    query.name for query in program.queries.values() if query.key in commit.stopped
+                } == stopped
+            for statement in accepted:
+                reference.do(*statement)
+
+
+@examples(40)
+@given(play=plays(), cores=st.integers(1, 3), partitions=st.integers(1, 2), seed=st.integers(0, 9))
+def test_a_host_gives_what_the_processor_gives(play: Any, cores: int, partitions: int, seed: int) -> None:
+    note(f"{cores} cores, {partitions} partitions, {play}")
+    check(play, cores, partitions, seed)
+
+
+@pytest.mark.parametrize("sql", TEXTS)
+def test_every_kind_of_query_goes_on_exactly(sql: str) -> None:
+    """All spreadings, with a restart or a second try at every batch; nothing is drawn, so that each text is met in every run."""
+    number, play = 0, []
+    for batch in range(7):
+        rows: dict[str, list[Row]] = {stream: [] for stream in "rtu"}
+        for stream in "rtu":
+            for _ in range(4):
+                number += 1
+                time = 3 * batch + number * 7 % 5 - 1 - 4 * (number % 11 == 0)
+                text = "no" if number == 67 else str(number % 3)
+                rows[stream].append(
+                    {"id": number, "k": number * 5 % 3, "x": number * 3 % 4 / 1.0, "s": text, "ts": time}
+                )
+        statements = [("create", "a", sql, None)] if batch == 0 else []
+        play.append((statements, rows, ("restart", "again", "")[batch % 3]))
+    check(play, 3, 2, 1)
+
+
+def rows_at(*times: int, text: str = "1") -> dict[str, list[pa.RecordBatch]]:
+    made = [{"id": time, "k": time % 2, "x": 1.0, "s": text, "ts": time} for time in times]
+    batch = pa.RecordBatch.from_pylist(made, schema=COLUMNS)
+    return {"r": [batch], "t": [batch]}
+
+
+def test_statements_act_in_the_next_batch_also_without_rows(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(2))
+    runner.say("create", "a", "SELECT id FROM r")
+    first = runner.batch({})
+    assert first is not None
+    assert (first.version, first.files) == (0, {})
+    runner.say("create", "b", "SELECT id FROM t")
+    second = runner.batch(rows_at(1))
+    assert second is not None
+    assert runner.rows_of(second) == {"a": [{"id": 1}]}
+    third = runner.batch(rows_at(2))
+    assert third is not None
+    assert runner.rows_of(third) == {"a": [{"id": 2}], "b": [{"id": 2}]}
+
+
+def test_a_dropped_query_frees_its_state_and_its_files_go(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(2), retain=3)
+    runner.say(
+        "create",
+        "j",
+        "SELECT r.id FROM r JOIN unbounded(t) t ON r.k = t.k",
+        windows={"r": wm.Unbounded().to_json()},
+    )
+    runner.say("create", "g", "SELECT k, COUNT(*) AS n FROM r GROUP BY k")
+    for batch in range(12):
+        commit = runner.batch(rows_at(2 * batch, 2 * batch + 1))
+    assert commit is not None
+    assert commit.figures["stored t"] == 22
+    runner.say("drop", "j")
+    runner.say("drop", "g")
+    for batch in range(12, 30):
+        commit = runner.batch(rows_at(2 * batch))
+    assert commit is not None
+    assert "stored t" not in commit.figures
+    for core in range(2):
+        task = runner.task(core, 29)
+        manifest = read_manifest(runner.spec, task, 29, core)
+        assert manifest is not None
+        assert (manifest.rows, len(manifest.files)) == (0, 1)
+        left = list(Path(core_folder(runner.spec, task, core)).iterdir())
+        assert len(left) <= 2 * (runner.spec.retain + 9), left
+
+
+def test_rows_are_written_a_few_times_and_not_with_every_batch(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(1))
+    runner.say(
+        "create", "j", "SELECT r.id FROM unbounded(r) r JOIN unbounded(t) t ON r.k = t.k AND r.id = t.id"
+    )
+    for batch in range(10):
+        runner.batch(rows_at(2 * batch, 2 * batch + 1))
+    manifest = read_manifest(runner.spec, runner.task(0, 9), 9, 0)
+    assert manifest is not None
+    assert (manifest.rows, len(manifest.files)) == (36, 9)
+
+
+def test_an_error_inside_a_query_stops_that_query_alone(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(3))
+    runner.say("create", "ok", "SELECT r.id FROM r JOIN t ON r.k = t.k AND r.id = t.id")
+    by_id = {name: wm.Range(5, time="id").to_json() for name in "rt"}
+    runner.say("create", "bad", "SELECT r.ts FROM r JOIN t ON r.k = t.k", windows=by_id)
+    runner.batch({})
+    before = runner.batch(rows_at(1, 2))
+    assert before is not None
+    assert sorted(before.files) == ["0.0", "1.0"]
+    wrong = rows_at(3, 4)
+    wrong["t"].append(pa.RecordBatch.from_pylist([{"id": None, "k": 1, "ts": 4}], schema=COLUMNS))
+    failed = runner.batch(wrong, again=True)
+    assert failed is not None
+    assert (sorted(failed.files), sorted(failed.stopped)) == (["0.0"], ["1.0"])
+    assert failed.stopped["1.0"].startswith(
+        "the time column 'id' of stream 't' must hold a time in every row; got null"
+    )
+    runner.say("alter", "bad", "SELECT r.id FROM r JOIN t ON r.k = t.k", windows={})
+    after = runner.batch(rows_at(5))
+    assert after is not None
+    assert (sorted(after.files), sorted(after.stopped)) == (["0.0"], ["1.0"])
+    runner.restart()
+    again = runner.batch(rows_at(6))
+    assert again is not None
+    assert runner.rows_of(again) == {"ok": [{"id": 6}], "bad": [{"id": 6}]}  # anew, with rows from then on
+    assert again.stopped == {}
+
+
+def test_what_cannot_be_caught_is_skipped_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from watersmeet.query.running import Running
+
+    runner = HostRunner(tmp_path, setting(2))
+    runner.say("create", "ok", "SELECT id FROM r WHERE k >= 0")
+    runner.say("create", "huge", "SELECT r.id FROM r JOIN t ON r.k = t.k")
+    runner.batch({})
+    runner.batch(rows_at(1))
+    push = Running.push
+
+    def out_of_memory(self: Running, *args: Any) -> Any:
+        if "huge" in self.entries:
+            raise MemoryError
+        return push(self, *args)
+
+    monkeypatch.setattr(Running, "push", out_of_memory)
+    with pytest.raises(MemoryError):
+        runner.batch(rows_at(2))
+    runner.restart(skip=(2,))
+    found = runner.batch(rows_at(2))
+    assert found is not None
+    assert runner.rows_of(found) == {"ok": [{"id": 2}], "huge": []}
+    assert found.stopped == {"1.0": "start(skip=[2])"}
+    monkeypatch.undo()
+    runner.restart(skip=())  # it stays stopped
+    after = runner.batch(rows_at(3))
+    assert after is not None
+    assert after.stopped == {"1.0": "start(skip=[2])"}
+
+
+def test_cores_that_stand_elsewhere_are_refused(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(2))
+    runner.say("create", "a", "SELECT id FROM r")
+    runner.batch(rows_at(1))
+    path = Path(core_folder(runner.spec, runner.task(0, 0), 1)) / "000000000000.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"version": 1', '"version": 0'))
+    runner.restart()
+    with pytest.raises(StateError, match="is damaged: its checksum does not fit its text"):
+        runner.batch(rows_at(2))
+    path.unlink()
+    with pytest.raises(
+        StateError, match=r"core 1 must find its state of batch 0 to go on with batch 1; got none in"
+    ):
+        runner.batch(rows_at(2))
+    path.write_text(whole)
+    assert runner.batch(rows_at(2)) is not None
+
+
+def test_an_output_of_another_query_is_refused(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(1))
+    runner.say("create", "a", "SELECT id FROM r")
+    runner.batch(rows_at(1))
+    other = HostRunner(tmp_path, setting(1))
+    other.query = "another"
+    with pytest.raises(StateError, match=r"output= must be new, or of the same checkpoint"):
+        other.batch(rows_at(1))
