@@ -201,7 +201,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "processor": ("explain", "saving", "stats", "tables"),
     },
     "spark": {
-        "spec": (),
+        "graph": (),
+        "spec": ("graph",),
         "task": (),
         "shuffle": ("spec", "task"),
         "state": ("shuffle",),
@@ -214,7 +215,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "spark/shuffle": {
         "wire": (),
-        "layout": (),
+        "shares": (),
+        "layout": ("shares",),
         "spread": (),
         "planning": ("layout", "wire"),
         "packing": ("planning",),

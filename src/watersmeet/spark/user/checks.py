@@ -10,13 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import OptionError
 from watersmeet.join.binding import BoundTexts, Texts
+from watersmeet.join.orders import Orders
 from watersmeet.join.outer import join_type
 from watersmeet.join.plan import INDEXES, Plan, make_plan
+from watersmeet.join.planner import Planner
 from watersmeet.spark.session.local import check_session
 from watersmeet.spark.state.location import CHECKPOINT, FOLDER, absolute, open_location
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.interleave import order_domain
-from watersmeet.streams.window import Window
+from watersmeet.streams.window import MOST_STREAMS, Window
 
 TRIAL_ROWS = 65_536  # of a sub-window: what a plan is tried with before a row has come
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -24,10 +26,10 @@ _FUNCTION = re.compile(r"watersmeet_join<([^>]*)>")
 
 
 def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, ...]:
-    if len(dataframes) != 2:
+    if not 2 <= len(dataframes) <= MOST_STREAMS:
         raise OptionError(
-            "stream_join must have two DataFrames, each under the name that the condition uses, such as t=trades, q=quotes; got "
-            f"{len(dataframes)}: {', '.join(dataframes) or 'none'}"
+            f"stream_join must have two DataFrames, or more, up to {MOST_STREAMS}, each under the name that the condition uses, such as "
+            f"t=trades, q=quotes; got {len(dataframes)}: {', '.join(dataframes) or 'none'}"
         )
     for stream, frame in dataframes.items():
         if type(frame).__module__.startswith("pyspark.sql.connect"):
@@ -49,10 +51,11 @@ def session_of(frames: list[DataFrame]) -> SparkSession:
     spark = frames[0].sparkSession
     for advice in check_session(spark):
         warnings.warn(advice, stacklevel=3)
-    if frames[0].isStreaming != frames[1].isStreaming:
+    if len({frame.isStreaming for frame in frames}) > 1:
+        all_of, some = ("both", "one") if len(frames) == 2 else ("all", "some")
         raise OptionError(
-            "both DataFrames must be streaming, or both batch; got one of each; do: read the batch one with readStream, or use Spark's own "
-            "join, which takes a stream with a table"
+            f"{all_of} DataFrames must be streaming, or {all_of} batch; got {some} of each; do: read the batch one with readStream, or use "
+            "Spark's own join, which takes a stream with a table"
         )
     return spark
 
@@ -72,6 +75,11 @@ def bound_texts(
     for what, text in (("the condition", condition), ("select=", select)):
         if not isinstance(text, str):
             raise OptionError(f"{what} must be SQL text; got {text!r}")
+    if len(windows) > 2 and join_type(how).name != "inner":
+        raise OptionError(
+            f"how={how!r} must have two DataFrames; got {len(windows)}; do: join two of them, and the result with the next: a chain of "
+            "joins loses nothing"
+        )
     return Texts(windows, condition, select, join_type(how)).bind_for_good(list(schemas.values()))
 
 
@@ -90,9 +98,12 @@ def check_options(
         order_domain(order, list(schemas), list(schemas.values()), "a time column")
 
 
-def trial_plan(condition: BoundCondition, index: str) -> Plan:
+def trial_plan(condition: BoundCondition, index: str) -> Plan | Orders:
     """The plan of a core that knows nothing of its rows yet."""
-    return make_plan(condition, index, {}, TRIAL_ROWS)
+    if len(condition.streams) == 2:
+        return make_plan(condition, index, {}, TRIAL_ROWS)
+    rows = [TRIAL_ROWS for _ in condition.streams]
+    return Planner(condition, condition.streams, index).orders(rows, {}, {}, {})
 
 
 def travelling(schema: pa.Schema, stored: Sequence[str], order: str | None) -> pa.Schema:

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -49,7 +50,7 @@ def stream_join(
     late: str | None = None,
     **dataframes: DataFrame,
 ) -> DataFrame:
-    """Join two DataFrames on any condition within sliding windows; streaming ones exactly once, batch ones in one go.
+    """Join two DataFrames or more, up to 32, on any condition within sliding windows; streaming ones exactly once, batch ones in one go.
 
     The result is an ordinary DataFrame: go on with ``writeStream``, or join it again. (Batch DataFrames that are spread by a band are read
     once when this is called, to see where their keys lie.) ``condition`` and ``select`` are SQL over the
@@ -61,14 +62,18 @@ def stream_join(
             windows={"t": Range("1 s", time="ts", lateness="5 s"), "q": Range("10 s", time="ts", lateness="5 s")},
             how="left", select="t.*, q.bid, q.ask")
 
-    Within a micro-batch the rows of the first DataFrame arrive before those of the second; with ``order="ts"`` they are merged by
-    that column. The watermark moves between batches: a row is late if it lies behind the watermark of the batches
+    With more than two DataFrames a combination of rows, one of each, is a result iff the condition holds and every two of them are
+    within each other's windows; ``how`` is then ``inner``.
+
+    Within a micro-batch the rows of the first DataFrame arrive before those of the second, and so on; with ``order="ts"`` they are merged
+    by that column. The watermark moves between batches: a row is late if it lies behind the watermark of the batches
     before. Late rows are counted in the query's progress (``observedMetrics["watersmeet.<name>"]``, beside rows and bytes of state,
     results and watermark). With ``late="refused"`` the result has one more column of that name: NULL in results; in a late row the name of
     its stream, with its own columns filled and the others NULL.
 
     ``cores`` is the number of tasks that share the work (default: Spark's parallelism); ``spread`` is how rows get to
-    them: ``hash`` (an equality), ``range`` (a band) or ``broadcast`` (anything else). ``state`` names a folder on any
+    them: ``hash`` (an equality of all), ``shares`` (equalities of some, of more than two), ``range`` (a band) or ``broadcast`` (anything
+    else). ``state`` names a folder on any
     file system that ``pyarrow.fs`` knows; without it, state lies in the session's
     ``spark.sql.streaming.checkpointLocation``. ``name`` tells the joins of one query apart.
     """
@@ -115,7 +120,7 @@ def assemble(spec: JoinSpec, frames: list[DataFrame]) -> DataFrame:
         spec = replace(spec, layouts=_sampled_layouts(spec, narrow), instance=uuid.uuid4().hex)
     bound = Binding(spec)
     packed = [frame.mapInArrow(_packer(spec, k), SPARK_SCHEMA) for k, frame in enumerate(narrow)]
-    shuffled = packed[0].unionAll(packed[1]).repartitionById(bound.tasks, F.col("core"))
+    shuffled = reduce(DataFrame.unionAll, packed).repartitionById(bound.tasks, F.col("core"))
     joined = shuffled.mapInArrow(_joiner(spec), output_type(bound, [frame.schema for frame in frames]))
     if spec.streaming:
         joined = joined.observe(f"watersmeet.{spec.name}", *_figures(bound))
