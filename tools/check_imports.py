@@ -228,6 +228,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "manifests": ("runs",),
         "course": ("manifests",),
         "saving": ("manifests", "core_state"),
+        "tables": ("location",),
         "rebucket": ("saving", "course"),
         "garbage": ("manifests",),
         "command": ("garbage",),

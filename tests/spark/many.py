@@ -13,6 +13,7 @@ from spark.runner import Runner
 from watersmeet.errors import OptionError
 from watersmeet.spark.shuffle.spread import choose_spread, possible
 from watersmeet.spark.spec import JoinSpec
+from watersmeet.spark.state.tables import written
 from watersmeet.sql.condition import Condition
 
 
@@ -52,16 +53,17 @@ def arranged(events: Sequence[Event], names: Sequence[str], order: bool) -> list
     return found
 
 
-def spec_of(run: Run, spread: str, order: str | None, **options: Any) -> JoinSpec:
-    """``spread``: as a user asks for it; what the condition does not allow is ``auto``."""
+def spec_of(run: Run, spread: str, order: str | None, static: Sequence[str] = (), **options: Any) -> JoinSpec:
+    """``spread``: as a user asks for it; what the condition does not allow is ``auto``. ``static``: streams that are tables."""
+    tables = [k for k, name in enumerate(run.names) if name in static]
     schemas = {name: run.schema(name) for name in run.names}
     windows = tuple(window(spec, run.unit) for spec in run.windows.values())
     bound = Condition(run.condition.text).bind(schemas)
     asked = spread if spread in possible(bound) else "auto"
     try:
-        chosen = choose_spread(asked, bound, windows, order, "inner")
+        chosen = choose_spread(asked, bound, windows, order, "inner", tables)
     except OptionError:
-        chosen = choose_spread("auto", bound, windows, order, "inner")
+        chosen = choose_spread("auto", bound, windows, order, "inner", tables)
     select = ", ".join(f"{name}.id AS {name}_id" for name in run.names)
     fixed = {"late": "late", "retain": 3, "select": select}
     return JoinSpec(
@@ -73,22 +75,31 @@ class Many:
     """A join of many streams, batch by batch, against the oracle."""
 
     def __init__(
-        self, run: Run, folder: Path, spread: str = "auto", order: str | None = None, cores: int = 2
-    ) -> None:
-        self.run, self.number = run, 0
+        self, run: Run, folder: Path, spread: str = "auto", order: str | None = None, cores: int = 2, static: Sequence[str] = ()
+    ) -> None:  # fmt: skip
+        self.run, self.number, self.static = run, 0, static
         self.oracle = ManyOracle(run.condition.predicate, run.windows)
-        self.runner = Runner(
-            spec_of(run, spread, order, cores=cores, state=str(folder), instance=str(folder))
+        tables = {name: [row for stream, row in run.events if stream == name] for name in static}
+        self.oracle.batch([(name, row) for name in run.names if name in static for row in tables[name]])
+        files = tuple(
+            written(str(folder), batch(tables[name], run, name), run.columns(name))
+            if name in static
+            else None
+            for name in run.names
         )
+        options = {"cores": cores, "state": str(folder), "instance": str(folder)}
+        self.runner = Runner(spec_of(run, spread, order, static, tables=files if static else (), **options))
 
     def batch(self, events: Sequence[Event], partitions: int = 2) -> list[Combination]:
         """One batch: results and late rows must be the oracle's."""
         run, spec = self.run, self.runner.spec
+        events = [event for event in events if event[0] not in self.static]
         wanted, late = self.oracle.batch(arranged(events, run.names, spec.order is not None))
         rows = {name: [row for stream, row in events if stream == name] for name in run.names}
-        found = self.runner.batch(
-            self.number, [self.parts(rows[name], name, partitions) for name in run.names]
-        )
+        given = [
+            [] if name in self.static else self.parts(rows[name], name, partitions) for name in run.names
+        ]
+        found = self.runner.batch(self.number, given)
         where = f"batch {self.number}, {spec.spread} over {spec.cores} cores"
         got = sorted(tuple(row[f"{name}_id"] for name in run.names) for row in found if row["late"] is None)
         assert got == wanted, f"{where}: missing {_less(wanted, got)}, extra {_less(got, wanted)}"
@@ -107,7 +118,7 @@ class Many:
         """Everybody is killed; the join goes on with another number of cores, or spread another way."""
         spec = self.runner.spec
         if spread is not None:
-            changes["spread"] = spec_of(self.run, spread, spec.order).spread
+            changes["spread"] = spec_of(self.run, spread, spec.order, self.static).spread
         self.runner.restart(**changes)
 
 

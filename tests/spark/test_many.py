@@ -33,9 +33,11 @@ def check(data: st.DataObject, window: str, restarts: bool) -> None:
     order = data.draw(st.sampled_from([None, None, "ts"]))
     run = run if order else with_nulls(run, data.draw(st.sampled_from([0, 0, 2, 5])))
     spread, cores = data.draw(st.sampled_from(SPREADS)), data.draw(st.integers(1, 4))
+    tables = [name for name in run.names[1:] if run.windows[name] == ("unbounded",)]
+    static = [name for name in tables if data.draw(st.booleans())]
     with tempfile.TemporaryDirectory() as state:
-        many = Many(run, Path(state), spread, order, cores)
-        note(f"{run}\nspread {many.runner.spec.spread}, {cores} cores, order {order}")
+        many = Many(run, Path(state), spread, order, cores, static)
+        note(f"{run}\nspread {many.runner.spec.spread}, {cores} cores, order {order}, tables {static}")
         for push in run.pushes:
             many.batch(push, data.draw(st.integers(1, 3)))
             if restarts and data.draw(st.booleans()):

@@ -21,6 +21,15 @@ GUEST = "__guest"  # the column that tells a row's copies from the row itself
 
 
 @dataclass(frozen=True)
+class Table:
+    """A static table among the streams: where its rows are, and what they were. See ``state/tables.py``."""
+
+    file: str
+    rows: int
+    sums: Mapping[str, str]  # by column
+
+
+@dataclass(frozen=True)
 class JoinSpec:
     """Everything that the tasks of one ``stream_join`` need to know."""
 
@@ -43,6 +52,7 @@ class JoinSpec:
     layouts: tuple[
         Any, ...
     ] = ()  # of a batch join in range buckets; a streaming one finds its own, batch by batch
+    tables: tuple[Table | None, ...] = ()  # by stream, if any is static
     stores: bool = True  # False: receive, store nothing, emit nothing; what the way alone costs
 
 
@@ -120,6 +130,11 @@ class Binding:
         """Of the grid that rows of many streams are spread in."""
         return dimensions(self.condition, self.spec.spread)
 
+    @cached_property
+    def static(self) -> frozenset[int]:
+        """The streams that are tables: all of their rows came before any other."""
+        return frozenset(k for k, table in enumerate(self.spec.tables) if table is not None)
+
     def looks_back(self, k: int) -> list[int]:
         """The timed streams of which rows of stream k, which have no time, must know what they had seen: see ``join/sights.py``."""
         timed = [j for j in self.stream_numbers if self.spec.windows[j].timed]
@@ -151,12 +166,18 @@ class Binding:
         for stream, window, schema in zip(spec.streams, spec.windows, spec.schemas, strict=True):
             used = set(self.condition.columns[stream]) | (set() if window.time is None else {window.time})
             types[stream] = {name: str(schema.field(name).type) for name in schema.names if name in used}
+        tables = {
+            stream: {"rows": table.rows, "columns": dict(table.sums)}
+            for stream, table in zip(spec.streams, spec.tables, strict=False)
+            if table is not None
+        }
         return {
             "condition": one_line(spec.condition),
             "how": self.how.name,
             "streams": list(spec.streams),
             "windows": [window.to_json() for window in spec.windows],
             "types": types,
+            **({"tables": tables} if tables else {}),
         }
 
 
@@ -189,4 +210,23 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
                     f"the columns that condition and window use of stream {stream!r} were {was['types'][stream]} and are now "
                     f"{now['types'][stream]}"
                 )
+        found += _changed_tables(was.get("tables", {}), now.get("tables", {}))
+    return found
+
+
+def _changed_tables(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Columns that the select list has come to name, or names no more, are not compared."""
+    found = []
+    for stream in sorted(was.keys() | now.keys()):
+        old, new = was.get(stream), now.get(stream)
+        if old is None or new is None:
+            kinds = ["a stream" if one is None else "a table" for one in (old, new)]
+            found.append(f"{stream!r} was {kinds[0]} and is now {kinds[1]}")
+            continue
+        if old["rows"] != new["rows"]:
+            found.append(f"the table {stream!r} had {old['rows']} rows and now has {new['rows']}")
+            continue
+        other = [name for name, total in new["columns"].items() if old["columns"].get(name, total) != total]
+        if other:
+            found.append(f"the table {stream!r} now has other values in {', '.join(other)}")
     return found

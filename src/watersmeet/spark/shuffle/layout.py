@@ -22,6 +22,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ import pyarrow as pa
 from watersmeet.codes import common_domain, mix
 from watersmeet.spark.graph import Dimension
 from watersmeet.spark.shuffle.shares import SOME, grid
-from watersmeet.spark.spec import GUEST, Binding
+from watersmeet.spark.spec import GUEST, Binding, Section
 from watersmeet.sql.condition import Band
 
 SPREADING = np.uint64(0x9E3779B97F4A7C15)  # odd: no two hashes become one
@@ -95,11 +96,24 @@ KINDS_OF_MANY = {**KINDS, "hash": "shares", "shares": "shares", "broadcast": "sh
 
 def first_layouts(bound: Binding) -> tuple[Layout, ...]:
     """Before anything is known of the data: one bucket, shared by all cores; a grid for streams of equal size."""
+    found = _first.get(bound)
+    if found is None:
+        found = _first[bound] = tuple(_first_layout(bound, section) for section in bound.sections)
+    return found
+
+
+_first: WeakKeyDictionary[Binding, tuple[Layout, ...]] = (
+    WeakKeyDictionary()
+)  # asked for by every task of every batch
+
+
+def _first_layout(bound: Binding, section: Section) -> Layout:
     spec = bound.spec
     kind = (KINDS_OF_MANY if bound.many else KINDS)[spec.spread]
     groups = ((0, spec.cores),) if kind == "buckets" else ()
-    sizes = grid(bound.dimensions, spec.cores, [SOME for _ in spec.streams], {}) if kind == "shares" else ()
-    return tuple(Layout(kind, spec.cores, (), groups, section.home, sizes) for section in bound.sections)
+    even = [SOME for _ in spec.streams]
+    sizes = grid(bound.dimensions, spec.cores, even, {}) if kind == "shares" else ()
+    return Layout(kind, spec.cores, (), groups, section.home, sizes)
 
 
 def digest(layouts: tuple[Layout, ...]) -> str:

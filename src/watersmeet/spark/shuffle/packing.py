@@ -55,7 +55,8 @@ class Packer:
         if batch.num_rows == 0:
             return found
         whole: pa.Buffer | None = None
-        blob, written = None, (None, None)  # the last blob, and of what it is
+        blob: pa.Buffer | None = None
+        written: tuple[Any, Any] = (None, None)  # of what the last blob is
         for core, rows, copies in self.router.shares(self.k, batch):
             if rows is None:  # all of it, perhaps to many cores: written once
                 whole = self._blob(batch, None) if whole is None else whole

@@ -165,7 +165,7 @@ def key_points(bound: Binding, k: int, batch: pa.RecordBatch) -> list[Any]:
     for stream_number, place in places(bound):
         if stream_number == k and place is None:
             found += [[None, 0]] if batch.num_rows else []
-        elif stream_number == k:
+        elif stream_number == k and place is not None:
             hashes = key_hashes(bound.dimensions[place].bands[k], stream, batch)
             found += [[place, code] for code in _points(hashes.view(np.int64))]
     return found

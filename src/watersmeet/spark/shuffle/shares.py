@@ -21,7 +21,8 @@ Heavy = Mapping[tuple[int, int], tuple[int, int]]
 
 def grid(dimensions: Sequence[Dimension], cores: int, rows: Sequence[int], heavy: Heavy) -> tuple[int, ...]:
     """The sizes that leave the busiest cell the fewest rows; ``rows``: of each stream."""
-    counts = range(cores, max(cores * 3 // 4, cores - TRIED, 0), -1)
+    tried = TRIED if len(dimensions) <= TRIED else 1  # each costs the square of the dimensions
+    counts = range(cores, max(cores * 3 // 4, cores - tried, 0), -1)
     found = [_grid(dimensions, cells, rows, heavy) for cells in counts]
     return min(found, key=lambda sizes: fullest(dimensions, sizes, rows, heavy))
 
@@ -29,11 +30,8 @@ def grid(dimensions: Sequence[Dimension], cores: int, rows: Sequence[int], heavy
 def _grid(dimensions: Sequence[Dimension], cells: int, rows: Sequence[int], heavy: Heavy) -> tuple[int, ...]:
     sizes = [1 for _ in dimensions]
     for factor in reversed(_primes(cells)):
-        tried = [
-            tuple(size * factor if i == place else size for i, size in enumerate(sizes))
-            for place in range(len(sizes))
-        ]
-        sizes = list(min(tried, key=lambda one: fullest(dimensions, one, rows, heavy)))
+        tried = [[*sizes[:i], size * factor, *sizes[i + 1 :]] for i, size in enumerate(sizes)]
+        sizes = min(tried, key=lambda one: fullest(dimensions, one, rows, heavy))
     return tuple(sizes)
 
 

@@ -1,6 +1,6 @@
 """Which way rows are spread over cores, from condition and windows; and why not another."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from watersmeet.errors import OptionError
 from watersmeet.spark.graph import band_tree, equality_classes
@@ -16,12 +16,20 @@ NEEDS = {
 
 
 def choose_spread(
-    asked: str, condition: BoundCondition, windows: Sequence[Window], order: str | None, how: str
+    asked: str,
+    condition: BoundCondition,
+    windows: Sequence[Window],
+    order: str | None,
+    how: str,
+    static: Collection[int] = (),
 ) -> str:
-    """``hash``, ``shares``, ``range``, ``broadcast``, or ``counted``: broadcast in which all cores see all rows of all streams."""
+    """``hash``, ``shares``, ``range``, ``broadcast``, or ``counted``: broadcast in which all cores see all rows of all streams.
+
+    ``static``: streams that are tables.
+    """
     if asked not in SPREADS:
         raise OptionError(f"spread= must be one of {', '.join(SPREADS)}; got {asked!r}")
-    why = one_order(windows, order)
+    why = one_order([window for k, window in enumerate(windows) if k not in static], order)
     if why is not None:
         if asked not in ("auto", "broadcast"):
             raise OptionError(
@@ -56,7 +64,7 @@ def possible(condition: BoundCondition) -> list[str]:
 
 
 def one_order(windows: Sequence[Window], order: str | None) -> str | None:
-    """Why a join depends on the order of all rows of a batch; None if it does not."""
+    """Why a join depends on the order of all rows of a batch; None if it does not. Of streams: a table's rows came before them all."""
     if any(window.rows is not None for window in windows):
         return "a Rows window, which is counted over all cores"
     timed = sum(window.timed for window in windows)

@@ -46,7 +46,7 @@ def rebucketed(
         tables[k] = _in_order(shares)
         if counted and not sources.numbered:
             totals[k] = sources.rows
-    for k in tables:
+    for k in tables if counted else ():  # else only tables look back, which have seen nothing
         for j in bound.looks_back(k):
             tables[k] = _seen_anew(
                 tables[k], f"{EXTRA}seen_{j}", last.counts[j] - last.numbers["counts"][j], numbered[j]
@@ -158,7 +158,9 @@ def _dealt(deal: Dealing, rows: pa.RecordBatch) -> pa.RecordBatch:
 def _routed(bound: Binding, router: Router, core: int, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
     """The core's share; which of its rows are copies is told where the new layouts make some."""
     taken, copies = rows.slice(0, 0), None
-    plain = rows.select([name for name in rows.schema.names if name not in (DONE, NUMBER)])
+    plain = rows.select(
+        [name for name in rows.schema.names if name not in (DONE, NUMBER) and not name.startswith(EXTRA)]
+    )
     for to, places, marks in router.shares(k, plain):
         if to == core:
             taken, copies = (rows if places is None else rows.take(pa.array(places))), marks

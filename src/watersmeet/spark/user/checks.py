@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from watersmeet.spark.session.local import check_session
 from watersmeet.spark.state.location import CHECKPOINT, FOLDER, absolute, open_location
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.interleave import order_domain
-from watersmeet.streams.window import MOST_STREAMS, Window
+from watersmeet.streams.window import MOST_STREAMS, Unbounded, Window
 
 TRIAL_ROWS = 65_536  # of a sub-window: what a plan is tried with before a row has come
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -38,7 +38,9 @@ def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, ...]
             raise OptionError(
                 f"{stream}= must be a Spark DataFrame; got {type(frame).__name__}; an unknown option is taken for a stream"
             )
-    if not isinstance(windows, Mapping) or set(windows) != set(dataframes):
+    tables = {stream for stream, frame in dataframes.items() if not frame.isStreaming}
+    tables = set() if len(tables) == len(dataframes) else tables
+    if not isinstance(windows, Mapping) or set(windows) - tables != set(dataframes) - tables:
         given = ", ".join(map(str, windows)) if isinstance(windows, Mapping) else repr(windows)
         raise OptionError(
             f"windows= must give a window for each of {', '.join(dataframes)}, such as windows={{'t': Range('1 s', time='ts'), 'q': "
@@ -51,22 +53,33 @@ def session_of(frames: list[DataFrame]) -> SparkSession:
     spark = frames[0].sparkSession
     for advice in check_session(spark):
         warnings.warn(advice, stacklevel=3)
-    if len({frame.isStreaming for frame in frames}) > 1:
-        all_of, some = ("both", "one") if len(frames) == 2 else ("all", "some")
-        raise OptionError(
-            f"{all_of} DataFrames must be streaming, or {all_of} batch; got {some} of each; do: read the batch one with readStream, or use "
-            "Spark's own join, which takes a stream with a table"
-        )
     return spark
 
 
-def windows_of(streams: Sequence[str], windows: Mapping[str, Window]) -> dict[str, Window]:
-    for stream in streams:
-        if not isinstance(windows[stream], Window):
+def tables_among(frames: Sequence[DataFrame]) -> list[int]:
+    """Which DataFrames are static tables among streams; of batch DataFrames alone, none."""
+    tables = [k for k, frame in enumerate(frames) if not frame.isStreaming]
+    return [] if len(tables) == len(frames) else tables
+
+
+def windows_of(
+    streams: Sequence[str], windows: Mapping[str, Window], tables: Collection[int] = ()
+) -> dict[str, Window]:
+    """By stream. A table among streams needs none: all of it stays joinable."""
+    found: dict[str, Window] = {}
+    for k, stream in enumerate(streams):
+        given = windows.get(stream, Unbounded()) if k in tables else windows[stream]
+        if not isinstance(given, Window):
             raise OptionError(
-                f"the window of stream {stream!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {windows[stream]!r}"
+                f"the window of stream {stream!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {given!r}"
             )
-    return {stream: windows[stream] for stream in streams}
+        if k in tables and given != Unbounded():
+            raise OptionError(
+                f"the window of {stream!r}, a static table among streams, must be Unbounded(), or be left out, as all of its rows are "
+                f"there before the first row of a stream; got {given!r}; do: leave it out, or filter the table"
+            )
+        found[stream] = given
+    return found
 
 
 def bound_texts(

@@ -1,6 +1,7 @@
 """A join in words: what ``explain(df)`` prints. Spark's own ``df.explain()`` shows it as watersmeet_pack, Exchange, watersmeet_join."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from watersmeet.errors import OptionError
@@ -43,12 +44,20 @@ def explain(joined: Any) -> str:
         *(f"  {line}" for line in (_grid(bound) if bound.many else _driven(bound))),
         *(f"  {line}" for line in _planned(bound)),
         *(f"  {line}" for line in str(bound.condition).splitlines()),
-        *(f"  stream {stream}   {window}" for stream, window in zip(spec.streams, spec.windows, strict=True)),
+        *(f"  {line}" for line in _streams(bound)),
         f"  select     {spec.select}",
         *(f"  {line}" for line in _times(bound)),
         f"  state      {spec.state or 'none: a batch is joined in one go'}",
     ]
     return "\n".join(lines)
+
+
+def _streams(bound: Binding) -> list[str]:
+    spec = bound.spec
+    return [
+        f"table {stream}    {table.rows:,} rows" if table else f"stream {stream}   {window}"
+        for stream, window, table in zip_longest(spec.streams, spec.windows, spec.tables)
+    ]
 
 
 def _listed(names: Sequence[str], word: str = "and") -> str:
@@ -76,7 +85,9 @@ def _grid(bound: Binding) -> list[str]:
     """What the spreading of many streams goes by. Sizes are those of the first batch; later ones follow the data."""
     spec, (layout,) = bound.spec, bound.spec.layouts or first_layouts(bound)
     if spec.spread == "counted":
-        why = one_order(spec.windows, spec.order)
+        why = one_order(
+            [window for k, window in enumerate(spec.windows) if k not in bound.static], spec.order
+        )
         return [f"because of {why}", f"dealt out  {spec.streams[layout.home]}"]
     if spec.spread == "range" and bound.tree is not None:
         homes = [spec.streams[k] for k in bound.tree.bands]
@@ -131,7 +142,8 @@ def _times(bound: Binding) -> list[str]:
 
 
 def _why_broadcast(bound: Binding) -> str:
-    why = one_order(bound.spec.windows, bound.spec.order)
+    live = [window for k, window in enumerate(bound.spec.windows) if k not in bound.static]
+    why = one_order(live, bound.spec.order)
     if why is not None:
         return why
     return _ASKED if bound.spanning or bound.tree is not None else _CONDITION

@@ -1,7 +1,7 @@
 """``stream_join``: what a Spark user writes, and the DataFrame operations that it becomes."""
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -15,7 +15,8 @@ from watersmeet.spark.shuffle.layout import Layout
 from watersmeet.spark.shuffle.planning import batch_layouts, sampled
 from watersmeet.spark.shuffle.spread import choose_spread
 from watersmeet.spark.shuffle.wire import SPARK_SCHEMA
-from watersmeet.spark.spec import Binding, JoinSpec
+from watersmeet.spark.spec import Binding, JoinSpec, Table
+from watersmeet.spark.state.tables import written
 from watersmeet.spark.user.chaining import handed_on
 from watersmeet.spark.user.checks import (
     bound_texts,
@@ -25,6 +26,7 @@ from watersmeet.spark.user.checks import (
     session_of,
     state_place,
     stream_names,
+    tables_among,
     travelling,
     windows_of,
 )
@@ -32,6 +34,7 @@ from watersmeet.spark.user.types import arrow_schema, output_type
 from watersmeet.spark.work.emit import METRICS
 from watersmeet.spark.work.operator import join
 from watersmeet.spark.work.pack import pack
+from watersmeet.streams.batch import one_batch
 from watersmeet.streams.window import Window
 
 
@@ -65,6 +68,9 @@ def stream_join(
     With more than two DataFrames a combination of rows, one of each, is a result iff the condition holds and every two of them are
     within each other's windows; ``how`` is then ``inner``.
 
+    A batch DataFrame among streaming ones is a static table: read once, when this is called, all of its rows before those of any stream; it
+    needs no window. A query that goes on must find it as it was.
+
     Within a micro-batch the rows of the first DataFrame arrive before those of the second, and so on; with ``order="ts"`` they are merged
     by that column. The watermark moves between batches: a row is late if it lies behind the watermark of the batches
     before. Late rows are counted in the query's progress (``observedMetrics["watersmeet.<name>"]``, beside rows and bytes of state,
@@ -83,12 +89,14 @@ def stream_join(
     schemas = {
         stream: arrow_schema(frame.schema, stream) for stream, frame in zip(streams, frames, strict=True)
     }
-    checked = windows_of(streams, windows)
+    static = tables_among(frames)
+    checked = windows_of(streams, windows, static)
     bound = bound_texts(condition, select, how, checked, schemas)
     check_options(bound, schemas, order, index, late)
     chosen = [handed_on(stream, checked[stream], dataframes[stream]) for stream in streams]
     sent = [travelling(schemas[stream], bound.columns[k], order) for k, stream in enumerate(streams)]
-    streaming = frames[0].isStreaming
+    streaming = any(frame.isStreaming for frame in frames)
+    place = state_place(state, spark) if streaming else ""
     spec = JoinSpec(
         condition=condition,
         streams=streams,
@@ -98,16 +106,28 @@ def stream_join(
         select=select,
         order=order,
         index=index,
-        spread=choose_spread(spread, bound.condition, chosen, order, join_type(how).name),
+        spread=choose_spread(spread, bound.condition, chosen, order, join_type(how).name, static),
         cores=core_count(cores, spark),
         late=late,
         streaming=streaming,
-        state=state_place(state, spark) if streaming else "",
+        state=place,
         name=join_name(name, streams, frames),
         retain=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100),
         instance=uuid.uuid4().hex,
+        tables=tuple(
+            _table(frame, sent[k], place, bound.condition.columns[streams[k]]) if k in static else None
+            for k, frame in enumerate(frames)
+        )
+        if static
+        else (),
     )
     return assemble(spec, frames)
+
+
+def _table(frame: DataFrame, schema: pa.Schema, state: str, used: Sequence[str]) -> Table:
+    """A static table, read once and written beside the state."""
+    rows = frame.select(*(F.col(f"`{name}`") for name in schema.names)).toArrow().cast(schema)
+    return written(state, one_batch(rows), used)
 
 
 def assemble(spec: JoinSpec, frames: list[DataFrame]) -> DataFrame:
@@ -119,7 +139,11 @@ def assemble(spec: JoinSpec, frames: list[DataFrame]) -> DataFrame:
     if spec.spread == "range" and spec.cores > 1 and not spec.streaming:
         spec = replace(spec, layouts=_sampled_layouts(spec, narrow), instance=uuid.uuid4().hex)
     bound = Binding(spec)
-    packed = [frame.mapInArrow(_packer(spec, k), SPARK_SCHEMA) for k, frame in enumerate(narrow)]
+    packed = [
+        frame.mapInArrow(_packer(spec, k), SPARK_SCHEMA)
+        for k, frame in enumerate(narrow)
+        if k not in bound.static
+    ]
     shuffled = reduce(DataFrame.unionAll, packed).repartitionById(bound.tasks, F.col("core"))
     joined = shuffled.mapInArrow(_joiner(spec), output_type(bound, [frame.schema for frame in frames]))
     if spec.streaming:

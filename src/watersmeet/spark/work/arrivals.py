@@ -68,8 +68,8 @@ class BatchArrivals:
         for j, window in enumerate(self.windows):
             if j != k:
                 validity = arrived.of(j)
-                counted = window.rows is not None
-                validity.arrival_lo = one_for_all(number[j](window.lowest(seen[j]))) if counted else 0
+                lowest = np.asarray(window.lowest(seen[j]))
+                validity.arrival_lo = 0 if window.rows is None else one_for_all(number[j](lowest))
                 validity.arrival_hi = one_for_all(number[j](seen[j]))
         return arrived
 
@@ -129,9 +129,8 @@ def merged_turn(
     running, totals = arrivals.own.clock.copy(), arrivals.totals.copy()
     running[streams:] = BOTTOM
     timed = np.array([own is not None for own in times])
-    late, seen, clocks = (
-        np.empty(size, kind) for size, kind in ((rows, np.bool_), *[(streams * rows, np.int64)] * 2)
-    )
+    late = np.empty(rows, np.bool_)
+    seen, clocks = np.empty(streams * rows, np.int64), np.empty(streams * rows, np.int64)
     judge(order, starts[:-1], timed, codes, low, running, totals, late, seen, clocks, False)
     parts = [slice(starts[k], starts[k + 1]) for k in range(streams)]
     by_stream, by_clock = seen.reshape(streams, rows), clocks.reshape(streams, rows)

@@ -1,6 +1,6 @@
 """A core at work: the engine's join core, and which runs hold its rows. Pushed a batch, saved as a manifest, made again from one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +12,13 @@ from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.snapshot import restore, snapshot
-from watersmeet.spark.shuffle.layout import contents, dealings
+from watersmeet.spark.shuffle.layout import Layout, Router, contents, dealings
 from watersmeet.spark.shuffle.wire import Received
 from watersmeet.spark.spec import GUEST, Binding
 from watersmeet.spark.state.core_state import CoreState, StoredRows
 from watersmeet.spark.state.runs import Run
 from watersmeet.spark.work.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
+from watersmeet.streams.batch import one_batch
 from watersmeet.streams.clock import BOTTOM
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.payload import Chunks
@@ -49,6 +50,23 @@ class LiveCore:
 
     # ---- a batch ------------------------------------------------------------------------------------------------
 
+    def begin(self, tables: Mapping[int, pa.RecordBatch], layouts: tuple[Layout, ...]) -> None:
+        """The rows of static tables come, before all others."""
+        given = [schema.empty_table() for schema in self.bound.schemas]
+        for k, rows in tables.items():
+            given[k] = pa.Table.from_batches([self._share(k, rows, layouts)])
+        batches = [one_batch(table) for table in given]
+        self._join(batches, self._turn(batches, None, self.engine.ledger.arrivals.clock))
+
+    def _share(self, k: int, rows: pa.RecordBatch, layouts: tuple[Layout, ...]) -> pa.RecordBatch:
+        """What this core gets of a table."""
+        for core, places, copies in Router(self.bound, layouts).shares(k, rows):
+            if core == self.number:
+                taken = rows if places is None else rows.take(pa.array(places))
+                guests = np.zeros(taken.num_rows, np.bool_) if copies is None else copies
+                return taken.append_column(GUEST, pa.array(guests)) if self.bound.copies else taken
+        return one_batch(self.bound.schemas[k].empty_table())
+
     def push(self, received: Received) -> BatchResult:
         """Join what was received. The watermark moves when all is done."""
         clock = self.engine.ledger.arrivals.moved([received.latest(k) for k in self.bound.stream_numbers])
@@ -70,7 +88,7 @@ class LiveCore:
         """Read what was received and forget it: what the way alone costs."""
         for k, schema in enumerate(self.bound.schemas):
             received.stream(k, schema)
-        return BatchResult(Matches(), [None] * len(self.runs), self._nobody())
+        return BatchResult(Matches(streams=len(self.runs)), [None] * len(self.runs), self._nobody())
 
     def _nobody(self) -> tuple[pa.RecordBatch, ...]:
         return tuple(pa.RecordBatch.from_pylist([], schema=schema) for schema in self.bound.schemas)
