@@ -204,7 +204,7 @@ BANDS = conjunction([band("a", "b", 1, 1), band("b", "c", 0, 1)])
 THETA = conjunction([comparison("<", "a", "x", "b", "x"), comparison("<>", "b", "k", "c", "k")])
 
 
-@pytest.mark.parametrize("cores", [3, 4, 6])
+@pytest.mark.parametrize("cores", [3, 4])
 @pytest.mark.parametrize(
     "condition", [CHAIN, ONE_KEY, BANDS, THETA], ids=["chain", "one-key", "bands", "theta"]
 )
@@ -213,16 +213,16 @@ def test_sizes_and_borders_follow_the_data_and_nothing_is_lost(
 ) -> None:
     """First all streams are alike, then nearly all rows are of one stream, then nearly all of another, on one key."""
     many, layouts, found = Many(run_of(condition), tmp_path, cores=cores), [], 0
-    for batch in range(24):
-        only = "" if batch < 4 else ("a" if batch < 14 else "b")
-        rows = events(cores, 18, batch=batch) + (
-            events(cores, 60, keys=2, batch=batch, only=only) if only else []
+    for batch in range(14):
+        only = "" if batch < 3 else ("a" if batch < 9 else "b")
+        rows = events(cores, 9, batch=batch) + (
+            events(cores, 24, keys=2, batch=batch, only=only) if only else []
         )
         rows = [(name, {**row, "id": 100 * batch + i}) for i, (name, row) in enumerate(rows)]
         found += len(many.batch(rows))
         (manifest,) = tmp_path.rglob(f"of-{cores:04d}/core-0000/{batch:012d}.json")
         layouts.append(json.loads(manifest.read_text().partition("\n")[2])["next_layouts"][0])
-    assert found > 100
+    assert found > 20
     assert len({json.dumps(one) for one in layouts}) > 1
 
 
