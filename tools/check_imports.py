@@ -205,7 +205,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "processor": ("explain", "saving", "stats", "tables"),
     },
     "spark": {
-        "spec": (),
+        "graph": (),
+        "spec": ("graph",),
         "task": (),
         "shuffle": ("spec", "task"),
         "state": ("shuffle",),
@@ -219,7 +220,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "spark/shuffle": {
         "wire": (),
-        "layout": (),
+        "shares": (),
+        "layout": ("shares",),
         "spread": (),
         "planning": ("layout", "wire"),
         "packing": ("planning",),
@@ -231,6 +233,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "manifests": ("runs",),
         "course": ("manifests",),
         "saving": ("manifests", "core_state"),
+        "tables": ("location",),
         "rebucket": ("saving", "course"),
         "garbage": ("manifests",),
         "command": ("garbage",),

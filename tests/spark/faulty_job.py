@@ -27,21 +27,27 @@ def main(folder: str, spread: str, cores: int, per_trigger: int) -> None:
     }
     spark = session("faults", **settings)
     spark.sparkContext.setLogLevel("OFF")
+    sides = "rst" if spread in ("one-key", "grid") else "rs"
     streams = {
         side: spark.readStream.schema(SCHEMA)
         .option("maxFilesPerTrigger", per_trigger)
         .option("pathGlobFilter", "*.parquet")
         .parquet(f"{folder}/{side}")
-        for side in "rs"
+        for side in sides
     }
-    condition = {"hash": "r.k = s.k AND r.x < s.x + 2", "range": "r.x BETWEEN s.x - 1 AND s.x + 1"}[spread]
+    condition = {
+        "hash": "r.k = s.k AND r.x < s.x + 2",
+        "range": "r.x BETWEEN s.x - 1 AND s.x + 1",
+        "one-key": "r.k = s.k AND s.k = t.k AND r.x < t.x - 20",
+        "grid": "r.k = s.k AND s.x = t.x",
+    }[spread]
     window = wm.Range("6 s", time="ts", lateness="8 s")
     joined = stream_join(
         condition,
         **streams,
-        windows={"r": window, "s": window},
-        how="full",
-        select="r.id AS rid, s.id AS sid",
+        windows=dict.fromkeys(sides, window),
+        how="full" if len(sides) == 2 else "inner",
+        select=", ".join(f"{side}.id AS {side}id" for side in sides),
         state=f"{folder}/state",
         cores=cores,
     )

@@ -16,18 +16,18 @@ SECOND = 1_000_000
 
 
 class Files:
-    """A folder for each of two streams."""
+    """A folder for each of two streams, or more."""
 
-    def __init__(self, folder: Path, seed: int = 0) -> None:
-        self.folder, self.random = folder, random.Random(seed)
+    def __init__(self, folder: Path, seed: int = 0, sides: str = "rs") -> None:
+        self.folder, self.random, self.sides = folder, random.Random(seed), sides
         self.batches: list[list[tuple[str, dict[str, Any]]]] = []
-        self.ids = {"r": 0, "s": 0}
-        for side in "rs":
+        self.ids = dict.fromkeys(sides, 0)
+        for side in sides:
             (folder / side).mkdir(parents=True)
 
-    def add(self, rows: int, sides: str = "rs") -> None:
+    def add(self, rows: int, sides: str = "") -> None:
         """One more micro-batch; time moves on by about five seconds, with some rows far behind."""
-        number, events = len(self.batches), []
+        number, events, sides = len(self.batches), [], sides or self.sides
         for side in sides:
             events += [(side, self._row(side, number)) for _ in range(rows)]
         for side in sides:

@@ -31,8 +31,8 @@ class Runner:
     def packed(self, batch: int | None, parts: Sequence[Sequence[pa.RecordBatch]]) -> list[pa.RecordBatch]:
         """The records of all map partitions; ``parts``: of each stream, one batch a map partition."""
         found: list[pa.RecordBatch] = []
-        for k in (0, 1):
-            for number, rows in enumerate(parts[k]):
+        for k, mine in enumerate(parts):
+            for number, rows in enumerate(mine):
                 task = Task(number, batch, self.query, self.run)
                 pieces = [rows.slice(0, rows.num_rows // 2), rows.slice(rows.num_rows // 2)]
                 found += pack(self.spec, k, pieces, lambda task=task: task)

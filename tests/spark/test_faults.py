@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,12 +17,21 @@ import pytest
 from oracle import Event
 from spark.batch_oracle import BatchOracle
 from spark.files import Files
+from spark.many import ManyOracle
 from watersmeet.spark.state.command import report
 
 HERE = Path(__file__).parent
 KILLS = 20
 MOST = {"driver": 4, "executor": 7, "worker": 20}  # a new driver takes its time
 PATIENCE = 1500  # seconds
+TWO: dict[str, Any] = {
+    "hash": lambda r, s: r["k"] == s["k"] and r["x"] < s["x"] + 2,
+    "range": lambda r, s: abs(r["x"] - s["x"]) <= 1,
+}
+MANY: dict[str, Any] = {
+    "one-key": lambda by: by["r"]["k"] == by["s"]["k"] == by["t"]["k"] and by["r"]["x"] < by["t"]["x"] - 20,
+    "grid": lambda by: by["r"]["k"] == by["s"]["k"] and by["s"]["x"] == by["t"]["x"],
+}
 
 
 def session_processes(leader: int) -> dict[int, str]:
@@ -101,8 +111,8 @@ class Planned:
     it comes back: from then on one stream is ahead of the other, and other rows are late.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.offsets = folder / "checkpoint" / "offsets"
+    def __init__(self, folder: Path, sides: str = "rs") -> None:
+        self.offsets, self.sides = folder / "checkpoint" / "offsets", sides
         self.ends: dict[int, list[int]] = {}
 
     def wait(self, seconds: float) -> None:
@@ -111,22 +121,22 @@ class Planned:
         while time.monotonic() < end:
             for path in self.offsets.glob("[0-9]*"):
                 with suppress(FileNotFoundError):
-                    lines = path.read_text().splitlines()[-2:]
+                    lines = path.read_text().splitlines()[-len(self.sides) :]
                     self.ends[int(path.name)] = [json.loads(line)["logOffset"] for line in lines]
             time.sleep(0.1)
 
     def batches(self, files: Files) -> list[list[Event]]:
         """The rows of each batch."""
         assert sorted(self.ends) == list(range(len(self.ends)))
-        found, before = [], [-1, -1]
+        found, before = [], [-1 for _ in self.sides]
         for _, ends in sorted(self.ends.items()):
             events = []
-            for side, low, high in zip("rs", before, ends, strict=True):
+            for side, low, high in zip(self.sides, before, ends, strict=True):
                 taken = [event for file in files.batches[low + 1 : high + 1] for event in file]
                 events += [event for event in taken if event[0] == side]
             found.append(events)
             before = ends
-        assert before == [len(files.batches) - 1] * 2
+        assert before == [len(files.batches) - 1] * len(self.sides)
         return found
 
 
@@ -136,12 +146,13 @@ def committed(folder: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spread", ["hash", "range"])
+@pytest.mark.parametrize("spread", ["hash", "range", "one-key", "grid"])
 def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, spread: str) -> None:
-    files = Files(tmp_path, seed=3)
+    sides = "rst" if spread in MANY else "rs"
+    files = Files(tmp_path, seed=3, sides=sides)
     for _ in range(60):
         files.add(12)
-    job, rng, planned = Job(tmp_path, spread, "2", "1"), random.Random(4), Planned(tmp_path)
+    job, rng, planned = Job(tmp_path, spread, "2", "1"), random.Random(4), Planned(tmp_path, sides)
     kills: dict[str, int] = dict.fromkeys(KINDS, 0)
     deadline = time.monotonic() + PATIENCE
     try:
@@ -168,30 +179,33 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, spread: str) ->
     finally:
         job.end()
     assert sum(kills.values()) >= KILLS, kills
-    condition = {
-        "hash": lambda r, s: r["k"] == s["k"] and r["x"] < s["x"] + 2,
-        "range": lambda r, s: abs(r["x"] - s["x"]) <= 1,
-    }[spread]
-    window = ("range", 6, "ts", 8)
-    oracle = BatchOracle(condition, window, window, "full")
-    wanted = oracle.ids([pair for events in planned.batches(files) for pair in oracle.batch(events)[0]])
-    assert sink_rows(tmp_path / "out") == wanted
+    assert sink_rows(tmp_path / "out", sides) == wanted(spread, planned.batches(files))
     assert not any(core.problems for core in report(str(tmp_path / "state")))
 
 
-def sink_rows(out: Path) -> list[tuple[int | None, int | None]]:
+def wanted(spread: str, batches: list[list[Event]]) -> list[tuple[int | None, ...]]:
+    """What the oracle says."""
+    window = ("range", 6, "ts", 8)
+    if spread in MANY:
+        many = ManyOracle(MANY[spread], dict.fromkeys("rst", window))
+        return sorted((one for events in batches for one in many.batch(events)[0]), key=repr)
+    oracle = BatchOracle(TWO[spread], window, window, "full")
+    return list(oracle.ids([pair for events in batches for pair in oracle.batch(events)[0]]))
+
+
+def sink_rows(out: Path, sides: str) -> list[tuple[int | None, ...]]:
     """What the file sink has committed: its log says which files count."""
     log = out / "_spark_metadata"
     names = {path.name for path in log.iterdir() if not path.name.startswith(".")}
     compacted = max(
         (int(name.removesuffix(".compact")) for name in names if name.endswith(".compact")), default=-1
     )
-    wanted = [f"{compacted}.compact"] if compacted >= 0 else []
-    wanted += [name for name in names if name.isdigit() and int(name) > compacted]
-    rows: list[tuple[int | None, int | None]] = []
-    for name in wanted:
+    logs = [f"{compacted}.compact"] if compacted >= 0 else []
+    logs += [name for name in names if name.isdigit() and int(name) > compacted]
+    rows: list[tuple[int | None, ...]] = []
+    for name in logs:
         for line in (log / name).read_text().splitlines()[1:]:
             path = json.loads(line)["path"].removeprefix("file://")
             table = pq.read_table(path)
-            rows += zip(table.column("rid").to_pylist(), table.column("sid").to_pylist(), strict=True)
+            rows += zip(*(table.column(f"{side}id").to_pylist() for side in sides), strict=True)
     return sorted(rows, key=repr)

@@ -295,8 +295,13 @@ def test_what_is_refused_before_a_query_starts(spark: Any, folder: Path) -> None
             stream_join(**{"condition": "r.x = s.x", "windows": windows, **streams, **options})
 
     refused(r"neither state= nor .* checkpoint location; do: spark\.conf\.set")
-    refused("both DataFrames must be streaming", r=tables["r"], state="x")
-    refused("two DataFrames", q=streams["r"], state="x")
+    refused("the window of 'r', a static table among streams, must be Unbounded", r=tables["r"], state="x")
+    refused("windows= must give a window for each of r, s, q", q=streams["r"], state="x")
+    many = {f"q{i}": streams["r"] for i in range(31)}
+    refused("two DataFrames, or more, up to 32, .* got 33", state="x", windows={}, **many)
+    three = {"q": streams["r"], "windows": dict.fromkeys("rsq", window), "state": "x"}
+    refused("how='left' must have two DataFrames; got 3; do: join two of them", how="left", **three)
+    refused("spread='hash' needs equalities that make one value of all", spread="hash", **three)
     refused("windows= must give a window", windows={"r": window})
     refused("spread= must be one of", spread="wide", state="x")
     refused("needs a band with two ends", spread="range", condition="r.x < s.x", state="x")

@@ -5,26 +5,35 @@
   other stream goes to every bucket that its band touches, as a copy. A bucket belongs to one core or more: within
   it home rows are dealt out and copies go to all. Broadcast spreading is one bucket for all cores. Which stream of an inner join is
   at home is a matter of layout, so that a heavy key of either can be dealt out; of other joins it is the stream that is decided upon.
-- ``counted``: every core gets every row in order. Of an inner join it stores its share of both streams, and the other rows only probe
-  (SplitJoin's way); of other joins it takes its share of the home stream, and stores all of the other.
+- ``counted``: every core gets every row in order. Of an inner join of two streams it stores its share of both, and the other rows only
+  probe (SplitJoin's way); of other joins it takes its share of the home stream, and stores all of the others.
+- ``shares`` (many streams): cores are the cells of a grid. A row has one place in each dimension that its stream is in (a class of
+  equalities, or the stream itself dealt out), and is copied to all places of the others. The rows of a result agree in every dimension, and
+  each dimension has one of them: so they meet in one cell, and no other. (Two streams dealt out in one dimension would not.)
 
-So whatever the layout, a pair is found on one core, and a home row of an outer, semi or anti join is decided on one that sees all of its
-partners. Dealing goes by a hash of the row's
-own values, not by its place: a map task that is run again deals the same.
+So whatever the layout, a result is found on one core, and a home row of an outer, semi or anti join is decided on one that sees all of its
+partners. In buckets that is the home row's core: other streams' rows go wherever a home row near enough could lie, or to all cores where
+no band leads to the home stream. Dealing goes by a hash of the row's own values, not by its place: a map task that is run again deals the
+same.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.codes import common_domain, mix
-from watersmeet.join.outer import How
-from watersmeet.spark.spec import GUEST, Binding
+from watersmeet.spark.graph import Dimension
+from watersmeet.spark.shuffle.shares import SOME, grid
+from watersmeet.spark.spec import GUEST, Binding, Section
+from watersmeet.sql.condition import Band
+
+SPREADING = np.uint64(0x9E3779B97F4A7C15)  # odd: no two hashes become one
 
 
 @dataclass(frozen=True)
@@ -36,26 +45,43 @@ class Layout:
     borders: tuple[int, ...] = ()  # key codes: bucket j holds [borders[j - 1], borders[j])
     groups: tuple[tuple[int, int], ...] = ()  # the cores [first, stop) of each bucket
     home: int = 0  # the stream whose rows lie once
+    sizes: tuple[int, ...] = ()  # of the grid, by dimension
 
     @property
     def copies(self) -> bool:
         """Whether rows are copied, and stored rows say which are copies."""
-        return self.kind == "buckets"
+        return self.kind in ("buckets", "shares")
 
-    def deals(self, how: How, k: int) -> bool:
-        """Whether every core gets all rows of stream k and keeps a share of them."""
-        return self.kind == "counted" and (how.name == "inner" or k == self.home)
+    def deals(self, how: str, many: bool, k: int) -> bool:
+        """Whether every core gets all rows of stream k and keeps a share of them. ``many``: of more than two streams."""
+        return self.kind == "counted" and ((how == "inner" and not many) or k == self.home)
+
+    def like(self, other: "Layout") -> bool:
+        """Whether it differs at most by what is learnt from the data."""
+        same = self.kind == other.kind and self.cores == other.cores
+        return same and (
+            self == other
+            or (
+                self.copies
+                and len(self.sizes) == len(other.sizes)
+                and bool(self.groups) == bool(other.groups)
+            )
+        )
 
     def to_json(self) -> list[Any]:
         groups = [list(group) for group in self.groups]
-        return [self.kind, self.cores, list(self.borders), groups, self.home]
+        grid = [list(self.sizes)] if self.sizes else []
+        return [self.kind, self.cores, list(self.borders), groups, self.home, *grid]
 
     @classmethod
     def from_json(cls, data: list[Any]) -> "Layout":
-        kind, cores, borders, groups, home = data
-        return cls(kind, cores, tuple(borders), tuple((first, stop) for first, stop in groups), home)
+        kind, cores, borders, groups, home, *grid = data
+        pairs = tuple((first, stop) for first, stop in groups)
+        return cls(kind, cores, tuple(borders), pairs, home, tuple(grid[0]) if grid else ())
 
     def __str__(self) -> str:
+        if self.kind == "shares":
+            return f"a grid of {' x '.join(str(size) for size in self.sizes if size > 1) or '1'} over {self.cores} cores"
         if self.kind != "buckets":
             return f"{self.kind} over {self.cores} cores"
         shared = sum(stop - first > 1 for first, stop in self.groups)
@@ -65,14 +91,29 @@ class Layout:
 
 
 KINDS = {"hash": "hash", "range": "buckets", "broadcast": "buckets", "counted": "counted"}
+KINDS_OF_MANY = {**KINDS, "hash": "shares", "shares": "shares", "broadcast": "shares"}
 
 
 def first_layouts(bound: Binding) -> tuple[Layout, ...]:
-    """Before anything is known of the data: one bucket, shared by all cores."""
+    """Before anything is known of the data: one bucket, shared by all cores; a grid for streams of equal size."""
+    found = _first.get(bound)
+    if found is None:
+        found = _first[bound] = tuple(_first_layout(bound, section) for section in bound.sections)
+    return found
+
+
+_first: WeakKeyDictionary[Binding, tuple[Layout, ...]] = (
+    WeakKeyDictionary()
+)  # asked for by every task of every batch
+
+
+def _first_layout(bound: Binding, section: Section) -> Layout:
     spec = bound.spec
-    kind = KINDS[spec.spread]
+    kind = (KINDS_OF_MANY if bound.many else KINDS)[spec.spread]
     groups = ((0, spec.cores),) if kind == "buckets" else ()
-    return tuple(Layout(kind, spec.cores, (), groups, section.home) for section in bound.sections)
+    even = [SOME for _ in spec.streams]
+    sizes = grid(bound.dimensions, spec.cores, even, {}) if kind == "shares" else ()
+    return Layout(kind, spec.cores, (), groups, section.home, sizes)
 
 
 def digest(layouts: tuple[Layout, ...]) -> str:
@@ -102,6 +143,8 @@ class Router:
             yield from ((core, None, None) for core in range(layout.cores))
         elif layout.kind == "hash":
             yield from by_core(self.hash_cores(k, batch, layout.cores), layout.cores)
+        elif layout.kind == "shares":
+            yield from self._cells(k, batch, layout)
         elif k == layout.home:
             yield from by_core(self.home_cores(k, batch, layout), layout.cores)
         else:
@@ -109,22 +152,34 @@ class Router:
 
     def hash_cores(self, k: int, batch: pa.RecordBatch, cores: int) -> np.ndarray:
         """The core of each row. Rows without a key, which match nobody, are dealt out by their content."""
-        stream = self.bound.spec.streams[k]
-        keys = [band.spreading_keys(stream, batch) for band in self.bound.equalities]
-        hashes = mix([np.ascontiguousarray(codes) for codes, _ in keys]).view(np.uint64)
-        for _, valid in keys:
-            if valid is not None:
-                hashes = np.where(valid, hashes, contents(batch))
-        return hashes % np.uint64(cores)
+        bands = [one.bands[k] for one in self.bound.spanning]
+        return key_hashes(bands, self.bound.spec.streams[k], batch) % np.uint64(cores)
+
+    def _cells(self, k: int, batch: pa.RecordBatch, layout: Layout) -> Iterator[Share]:
+        """Rows to all cells that agree with them in the dimensions that they are in. The first of these has the row itself."""
+        stream, cells = self.bound.spec.streams[k], np.zeros(batch.num_rows, np.uint64)
+        free, stride = [0], 1
+        for place, (dimension, size) in enumerate(zip(self.bound.dimensions, layout.sizes, strict=True)):
+            if size > 1 and k in dimension.bands:
+                hashes = place_hashes(dimension, place, k, stream, batch)
+                cells += hashes % np.uint64(size) * np.uint64(stride)
+            elif size > 1:
+                free = [cell + i * stride for i in range(size) for cell in free]
+            stride *= size
+        for core, rows, _ in by_core(cells, stride):
+            places = np.arange(batch.num_rows) if rows is None else rows
+            copies = np.ones(places.size, np.bool_)
+            for cell in sorted(free):
+                yield core + cell, places, (copies if cell else None)
 
     def home_cores(self, k: int, batch: pa.RecordBatch, layout: Layout) -> np.ndarray:
         """The core of each row of the home stream."""
         if layout.cores == 1:
             return np.zeros(batch.num_rows, np.uint64)
-        band = self.bound.band
-        if band is None or not layout.borders:
+        tree = self.bound.tree
+        if tree is None or not layout.borders:
             return contents(batch) % np.uint64(layout.cores)
-        codes, valid = band.keys(self.bound.spec.streams[k], batch)
+        codes, valid = tree.bands[k].keys(self.bound.spec.streams[k], batch)
         bucket = np.searchsorted(layout.borders, codes, "right")
         firsts, sizes = _groups(layout)
         cores = firsts[bucket]
@@ -150,12 +205,29 @@ class Router:
 
     def touched(self, k: int, batch: pa.RecordBatch, layout: Layout) -> list[np.ndarray] | None:
         """Which rows reach into each bucket; None: all into all."""
-        band = self.bound.band
-        if band is None or not layout.borders:
+        tree = self.bound.tree
+        if tree is None or not layout.borders or k not in tree.bands:
             return None
-        stream = self.bound.spec.streams[k]
-        codes, valid = band.keys(stream, batch)
-        return touching(band.bounds(stream, np.ascontiguousarray(codes)), valid, layout)
+        codes, valid = tree.bands[k].keys(self.bound.spec.streams[k], batch)
+        return touching(tree.bounds(k, layout.home, codes), valid, layout)
+
+
+def key_hashes(bands: Sequence[Band], stream: str, batch: pa.RecordBatch) -> np.ndarray:
+    """A hash of each row's keys; of rows without a key, which match nobody, of their content."""
+    keys = [band.spreading_keys(stream, batch) for band in bands]
+    hashes = mix([np.ascontiguousarray(codes) for codes, _ in keys]).view(np.uint64)
+    for _, valid in keys:
+        if valid is not None:
+            hashes = np.where(valid, hashes, contents(batch))
+    return hashes
+
+
+def place_hashes(dimension: Dimension, place: int, k: int, stream: str, batch: pa.RecordBatch) -> np.ndarray:
+    """What says where rows of a stream are in one dimension of a grid: another hash in each, or equal values in two would leave cells
+    without rows."""
+    bands = dimension.bands[k]
+    hashes = key_hashes(bands, stream, batch) if bands else contents(batch)
+    return (hashes ^ np.uint64(place)) * SPREADING >> np.uint64(11) if place else hashes
 
 
 def touching(
@@ -229,7 +301,9 @@ class Dealing:
 
 def dealings(bound: Binding, core: int) -> list[Dealing]:
     """How a core numbers what it keeps of each stream: its share where cores deal, else all that it gets."""
-    section = bound.section(core)
-    layout = first_layouts(bound)[core // bound.spec.cores]
+    section, counted = bound.section(core), bound.spec.spread == "counted"
+    layout = Layout("counted" if counted else "", bound.spec.cores, home=section.home)
     share = Dealing(layout.cores, core - section.first)
-    return [share if layout.deals(section.how, k) else Dealing() for k in bound.stream_numbers]
+    return [
+        share if layout.deals(section.how.name, bound.many, k) else Dealing() for k in bound.stream_numbers
+    ]

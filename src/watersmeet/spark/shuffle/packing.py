@@ -4,6 +4,7 @@ Every core also gets a header, whether it gets rows or not: so it knows what was
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ class Packer:
         self.sent = [0] * bound.tasks
         self.rows = 0
         self.latest: int | None = None
-        self.keys: list[int] = []
+        self.keys: list[Any] = []
         self.content = 0
 
     def records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -54,12 +55,14 @@ class Packer:
         if batch.num_rows == 0:
             return found
         whole: pa.Buffer | None = None
+        blob: pa.Buffer | None = None
+        written: tuple[Any, Any] = (None, None)  # of what the last blob is
         for core, rows, copies in self.router.shares(self.k, batch):
             if rows is None:  # all of it, perhaps to many cores: written once
                 whole = self._blob(batch, None) if whole is None else whole
                 blob = whole
-            else:
-                blob = self._blob(batch.take(pa.array(rows)), copies)
+            elif blob is None or written[0] is not rows or written[1] is not copies:
+                blob, written = self._blob(batch.take(pa.array(rows)), copies), (rows, copies)
             found.append((core, self.k, self.partition, self.sent[core], blob))
             self.sent[core] += 1
         return found

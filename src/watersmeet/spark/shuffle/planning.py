@@ -1,4 +1,4 @@
-"""Range buckets from the data seen: where the borders are, and when they move.
+"""Range buckets and grids from the data seen: where the borders are, how large the dimensions, and when they change.
 
 Nobody coordinates. Each map partition sends every core a few of its keys, so every core knows the same of batch b - 1 and works
 out the same layout for batch b; it is written in each manifest of b - 1, and the tasks of b read it there. All arithmetic is on
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.spark.shuffle.layout import Layout, first_layouts, touching
+from watersmeet.spark.shuffle.layout import Layout, first_layouts, key_hashes, touching
+from watersmeet.spark.shuffle.shares import fullest, grid
 from watersmeet.spark.shuffle.wire import Header
 from watersmeet.spark.spec import Binding, JoinSpec, Section, binding
 from watersmeet.spark.task import Task, current_task
@@ -21,6 +22,7 @@ from watersmeet.spark.task import Task, current_task
 POINTS = 64  # keys that a map partition sends, for each share of rows that it packs
 SKETCH = 512  # keys that are remembered of a stream
 SETTLED = 8  # batches that a layout is kept at least, unless it is the first one
+SEEN = 3  # times that a key must be among the points of a sketch to count as heavy
 WORTH = (4, 3)  # the busiest core must have so much more to do than it would have in the best layout
 
 Sketch = list[tuple[int, int]]  # (key code, weight), ascending
@@ -30,7 +32,7 @@ Sketch = list[tuple[int, int]]  # (key code, weight), ascending
 class Outlook:
     """What a batch leaves for the next one: keys seen, and the layouts to spread by."""
 
-    keys: tuple[Sketch, ...]  # by stream
+    keys: tuple[Sketch, ...]  # by stream; of grids, by stream and dimension: see ``places``
     layouts: tuple[Layout, ...]
     age: int  # batches that the layouts have been in use
 
@@ -51,31 +53,55 @@ def layouts_of(bound: Binding, left: Outlook | None) -> tuple[Layout, ...]:
     spec = bound.spec
     if spec.layouts:
         return spec.layouts
-    if spec.spread != "range" or spec.cores == 1 or left is None:
+    if not learns(bound) or left is None:
         return first_layouts(bound)
     return outlook_of(bound, left).layouts
+
+
+def learns(bound: Binding) -> bool:
+    """Whether layouts follow the data."""
+    grown = bound.many and bound.spec.spread != "counted"
+    return bound.spec.cores > 1 and (bound.spec.spread == "range" or grown)
+
+
+Place = tuple[int, int | None]
+"""Keys of a stream, in one dimension of a grid; None: the only keys that it has for spreading, or none."""
+
+
+def places(bound: Binding) -> list[Place]:
+    """What sketches are kept of."""
+    if not bound.many or bound.spec.spread == "range":
+        return [(k, None) for k in bound.stream_numbers]
+    found: list[Place] = []
+    for k in bound.stream_numbers:
+        mine = [i for i, dimension in enumerate(bound.dimensions) if dimension.bands.get(k)]
+        found += [(k, place) for place in mine] or [(k, None)]
+    return found
 
 
 def outlook_of(bound: Binding, left: Outlook | None) -> Outlook:
     """As the batch before left it. Another number of cores or way of spreading makes new layouts of the same keys."""
     if left is None:
-        return Outlook(tuple([] for _ in bound.stream_numbers), first_layouts(bound), 0)
+        return Outlook(tuple([] for _ in places(bound)), first_layouts(bound), 0)
     kept, fresh = left.layouts, first_layouts(bound)
     if len(kept) == len(fresh) and all(
-        old.kind == new.kind and old.cores == new.cores and (bound.spec.spread == "range" or old == new)
-        for old, new in zip(kept, fresh, strict=True)
+        old == new or (learns(bound) and old.like(new)) for old, new in zip(kept, fresh, strict=True)
     ):
         return left
-    if bound.spec.spread == "range":
+    if len(left.keys) != len(places(bound)):  # keys of another way of spreading
+        return Outlook(tuple([] for _ in places(bound)), fresh, 0)
+    if learns(bound):
         fresh = tuple(best_layout(bound, section, left.keys) for section in bound.sections)
     return Outlook(left.keys, fresh, 0)
 
 
 def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Outlook:
     """After a batch: the keys that it showed, and whether other layouts would pay."""
-    if bound.spec.spread != "range" or bound.spec.cores == 1:
+    if not learns(bound):
         return now
-    keys = tuple(merged(sketch, headers, k) for k, sketch in enumerate(now.keys))
+    keys = tuple(
+        merged(sketch, headers, *place) for place, sketch in zip(places(bound), now.keys, strict=True)
+    )
     young = now.age < SETTLED and now.layouts != first_layouts(bound)
     if young or not any(keys):
         return Outlook(keys, now.layouts, now.age + 1)
@@ -87,7 +113,8 @@ def next_outlook(bound: Binding, now: Outlook, headers: Sequence[Header]) -> Out
 def _better(bound: Binding, section: Section, old: Layout, keys: Sequence[Sketch]) -> Layout:
     """Another layout if it is worth it, else the old one."""
     busy = busiest(bound, old, keys) * WORTH[1]
-    equal = sum(weight for sketch in keys for _, weight in sketch) // bound.spec.cores
+    total = sum(_weights(bound, keys)[0]) if bound.many else sum(weight for one in keys for _, weight in one)
+    equal = total // bound.spec.cores
     if busy <= equal * WORTH[0]:  # no layout could be better by so much
         return old
     best = best_layout(bound, section, keys)
@@ -97,8 +124,8 @@ def _better(bound: Binding, section: Section, old: Layout, keys: Sequence[Sketch
 def sampled(
     spec: JoinSpec, k: int, batches: Iterable[pa.RecordBatch], task: Callable[[], Task] = current_task
 ) -> Iterator[pa.RecordBatch]:
-    """One row: how many rows of stream k a partition has, and a few of their keys."""
-    bound, rows, keys = binding(spec), 0, []
+    """One row: how many rows of stream k a partition has, and a few of their keys. For range buckets."""
+    bound, rows, keys = binding(spec), 0, list[int]()
     for batch in batches:
         rows += batch.num_rows
         keys += key_points(bound, k, batch.cast(spec.schemas[k]))
@@ -124,24 +151,39 @@ def batch_layouts(
     return tuple(best_layout(bound, section, keys) for section in bound.sections)
 
 
-def key_points(bound: Binding, k: int, batch: pa.RecordBatch) -> list[int]:
-    """A few keys of a batch, evenly spaced in their order."""
-    if bound.spec.spread != "range" or bound.spec.cores == 1 or bound.band is None:
+def key_points(bound: Binding, k: int, batch: pa.RecordBatch) -> list[Any]:
+    """A few keys of a batch, evenly spaced in their order; of a grid, each after its dimension."""
+    if not learns(bound):
         return []
-    codes, valid = bound.band.keys(bound.spec.streams[k], batch)
-    codes = np.sort(codes if valid is None else codes[valid])
-    places = np.arange(min(POINTS, codes.size)) * codes.size // max(min(POINTS, codes.size), 1)
-    return [int(code) for code in codes[places]]
+    stream = bound.spec.streams[k]
+    if bound.spec.spread == "range":
+        if bound.tree is None or k not in bound.tree.bands:
+            return [0] if bound.many and batch.num_rows else []
+        codes, valid = bound.tree.bands[k].keys(stream, batch)
+        return _points(codes if valid is None else codes[valid])
+    found: list[Any] = []
+    for stream_number, place in places(bound):
+        if stream_number == k and place is None:
+            found += [[None, 0]] if batch.num_rows else []
+        elif stream_number == k and place is not None:
+            hashes = key_hashes(bound.dimensions[place].bands[k], stream, batch)
+            found += [[place, code] for code in _points(hashes.view(np.int64))]
+    return found
 
 
-def merged(old: Sketch, headers: Sequence[Header], k: int) -> Sketch:
+def _points(codes: np.ndarray) -> list[int]:
+    codes = np.sort(codes)
+    spaced = np.arange(min(POINTS, codes.size)) * codes.size // max(min(POINTS, codes.size), 1)
+    return [int(code) for code in codes[spaced]]
+
+
+def merged(old: Sketch, headers: Sequence[Header], k: int, place: int | None = None) -> Sketch:
     """Keys seen lately count most: the weight of older ones shrinks by an eighth a batch."""
-    fresh: Sketch = [
-        (code, max(header.rows // len(header.keys), 1))
-        for header in headers
-        if header.stream == k
-        for code in header.keys
-    ]
+    fresh: Sketch = []
+    for header in headers:
+        if header.stream == k:
+            codes = [key[1] if isinstance(key, list) else key for key in header.keys if _of(key, place)]
+            fresh += [(code, max(header.rows // len(codes), 1)) for code in codes]
     if not fresh:
         return old
     points = sorted([*((code, weight * 7 // 8) for code, weight in old if weight > 1), *fresh])
@@ -150,13 +192,21 @@ def merged(old: Sketch, headers: Sequence[Header], k: int) -> Sketch:
     ends = np.cumsum([weight for _, weight in points])
     total = int(ends[-1])
     picks = np.searchsorted(ends, [(2 * i + 1) * total // (2 * SKETCH) for i in range(SKETCH)], "right")
-    return [(points[place][0], max(total // SKETCH, 1)) for place in picks]
+    return [(points[pick][0], max(total // SKETCH, 1)) for pick in picks]
+
+
+def _of(key: Any, place: int | None) -> bool:
+    return not isinstance(key, list) or key[0] == place
 
 
 def best_layout(bound: Binding, section: Section, keys: Sequence[Sketch]) -> Layout:
-    """Buckets that are equally busy, or fewer, shared ones, with whichever stream may be at home: what leaves the busiest core least
-    to do."""
+    """Buckets that are equally busy, or fewer, shared ones, with whichever stream may be at home; or a grid: what leaves the busiest core
+    least to do."""
     cores = bound.spec.cores
+    if bound.spec.spread != "range":
+        return Layout(
+            "shares", cores, (), (), section.home, grid(bound.dimensions, cores, *_weights(bound, keys))
+        )
     found = []
     for home in section.homes:
         buckets = cores
@@ -186,15 +236,17 @@ def cut(sketch: Sketch, buckets: int, cores: int, home: int = 0) -> Layout:
 
 
 def balanced(bound: Binding, keys: Sequence[Sketch], cores: int, home: int) -> Layout:
-    """Buckets in which the rows of both streams are as many as in any other; a key too heavy for a core is a bucket of its own, shared."""
-    assert bound.band is not None
+    """Buckets in which the rows of all streams are as many as in any other; a key too heavy for a core is a bucket of its own, shared."""
+    assert bound.tree is not None
     codes, weights = _arrays(keys[home])
-    others, copied = _arrays(keys[1 - home])
-    places = bound.band.bounds(bound.spec.streams[1 - home], others)[0][0]  # where the band of each begins
-    points, where = np.unique(np.concatenate([codes, places]), return_inverse=True)
+    near = [(k, *_arrays(keys[k])) for k in bound.tree.bands if k != home]
+    begins = [
+        bound.tree.bounds(k, home, others)[0][0] for k, others, _ in near
+    ]  # where the band of each begins
+    points, where = np.unique(np.concatenate([codes, *begins]), return_inverse=True)
     work = np.zeros((2, points.size), np.int64)  # rows dealt out, rows copied
     np.add.at(work[0], where[: codes.size], weights)
-    np.add.at(work[1], where[codes.size :], copied)
+    np.add.at(work[1], where[codes.size :], np.concatenate([copied for _, _, copied in near]))
     ends = [0, *np.cumsum(work.sum(axis=0)).tolist()]
     low, high = ends[-1] // cores, ends[-1]
     while low < high:  # the least that the busiest core can have
@@ -226,17 +278,38 @@ def _parts(work: np.ndarray, ends: list[int], cores: int, most: int) -> list[tup
 
 def busiest(bound: Binding, layout: Layout, keys: Sequence[Sketch]) -> int:
     """Rows that the busiest core would get."""
-    assert bound.band is not None
-    home, other = keys[layout.home], keys[1 - layout.home]
+    if layout.kind == "shares":
+        return fullest(bound.dimensions, layout.sizes, *_weights(bound, keys))
+    assert bound.tree is not None
     busy = np.zeros(len(layout.groups), np.int64)
-    codes, weights = _arrays(home)
+    codes, weights = _arrays(keys[layout.home])
     np.add.at(busy, np.searchsorted(layout.borders, codes, "right"), weights)
     busy = np.array([rows // (stop - first) for rows, (first, stop) in zip(busy, layout.groups, strict=True)])
-    codes, weights = _arrays(other)
-    bounds = bound.band.bounds(bound.spec.streams[1 - layout.home], codes)
-    for j, reaching in enumerate(touching(bounds, None, layout)):
-        busy[j] += int(weights[reaching].sum())
+    for k in bound.stream_numbers:
+        codes, weights = _arrays(keys[k])
+        if k not in bound.tree.bands:
+            busy += int(weights.sum())
+        elif k != layout.home:
+            for j, reaching in enumerate(touching(bound.tree.bounds(k, layout.home, codes), None, layout)):
+                busy[j] += int(weights[reaching].sum())
     return int(busy.max())
+
+
+def _weights(
+    bound: Binding, keys: Sequence[Sketch]
+) -> tuple[list[int], dict[tuple[int, int], tuple[int, int]]]:
+    """Rows of each stream, and the heaviest key of each in each dimension. A key that was hardly seen is not heavy."""
+    rows, heavy = [0 for _ in bound.stream_numbers], {}
+    for (k, place), sketch in zip(places(bound), keys, strict=True):
+        total = sum(weight for _, weight in sketch)
+        rows[k] = max(rows[k], total)
+        seen: dict[int, list[int]] = {}
+        for code, weight in sketch:
+            seen.setdefault(code, []).append(weight)
+        most = max((sum(weights) for weights in seen.values() if len(weights) >= SEEN), default=0)
+        if place is not None:
+            heavy[k, place] = (most, total)
+    return rows, heavy
 
 
 def _arrays(sketch: Sketch) -> tuple[np.ndarray, np.ndarray]:

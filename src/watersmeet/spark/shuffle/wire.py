@@ -43,7 +43,9 @@ class Header:
     blobs: int  # sent to this core
     rows: int  # of the partition, wherever they went
     latest: int | None  # code of its largest event time
-    keys: tuple[int, ...] = ()  # a few keys of its rows, evenly spaced in their order
+    keys: tuple[
+        Any, ...
+    ] = ()  # a few keys of its rows, evenly spaced in their order; of a grid, each after its dimension
     layout: str = ""  # by which rows were spread
     content: int = 0  # a sum over its rows
     course: str = BEGIN  # of the query before this batch, as core 0 has it

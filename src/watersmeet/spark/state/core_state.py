@@ -1,5 +1,6 @@
 """A core between two batches, as plain values: what its manifest keeps of it, and what it is made again from."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,3 +31,6 @@ class StoredRows:
     rows: int  # in sub-windows
     payload: Payload
     done: np.ndarray | None  # which of them need no more attention; None: nobody asks
+    seen: Callable[[int, int], dict[str, np.ndarray]] | None = (
+        None  # by name, what rows [start, stop) had seen of other streams
+    )

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from watersmeet.errors import StateError
 from watersmeet.join.outer import How
-from watersmeet.join.snapshot import DONE
+from watersmeet.join.snapshot import DONE, EXTRA
 from watersmeet.spark.shuffle.layout import Dealing, Layout, Router, dealings
 from watersmeet.spark.shuffle.planning import Outlook
 from watersmeet.spark.spec import GUEST, Binding, Section
 from watersmeet.spark.state.core_state import CoreState
 from watersmeet.spark.state.course import check_one_course
 from watersmeet.spark.state.manifests import Manifest, not_evaluated, read_last
-from watersmeet.spark.state.saving import stored_table
+from watersmeet.spark.state.saving import sight_fields, stored_table
 from watersmeet.spark.task import Task
 
 NUMBER = "__number"  # arrival number over all cores, where rows are counted
@@ -35,11 +35,22 @@ def rebucketed(
     manifests = list(_all(bound, task, last))
     counted = bound.spec.spread == "counted"
     tables, totals = {}, list(last.counts)
+    numbered: dict[
+        int, np.ndarray
+    ] = {}  # by stream, where rows are counted: the numbers of its rows over all cores
     for k in bound.stream_numbers:
         sources = _Sources(bound, task, manifests, k, bound.section(core))
-        tables[k] = _in_order(list(_shares(bound, outlook, core, k, sources)))
+        shares = list(_shares(bound, outlook, core, k, sources))
+        if counted:
+            numbered[k] = np.sort(np.concatenate([share.column(NUMBER).to_numpy() for share in shares]))
+        tables[k] = _in_order(shares)
         if counted and not sources.numbered:
             totals[k] = sources.rows
+    for k in tables if counted else ():  # else only tables look back, which have seen nothing
+        for j in bound.looks_back(k):
+            tables[k] = _seen_anew(
+                tables[k], f"{EXTRA}seen_{j}", last.counts[j] - last.numbers["counts"][j], numbered[j]
+            )
     numbers = {
         **last.numbers,
         "counts": [table.num_rows for table in tables.values()],
@@ -73,8 +84,9 @@ class _Sources:
         self.section = _source_section(len(layouts), needing.how, k)
         self.layout = layouts[self.section]
         cores, counted = self.layout.cores, self.layout.kind == "counted"
-        self.dealt = self.layout.deals(bound.how, k)
-        self.numbered = counted and (not self.dealt or bound.spec.windows[k].rows is not None)
+        self.dealt = self.layout.deals(bound.how.name, bound.many, k)
+        by_number = bound.many or bound.spec.windows[k].rows is not None
+        self.numbered = counted and (not self.dealt or by_number)
         # Where rows are counted and not dealt out, every core has all of them.
         several = not counted or self.dealt
         self.manifests = manifests[self.section * cores :][: cores if several else 1]
@@ -115,7 +127,7 @@ def _numbers(manifest: Manifest, k: int, deal: Dealing) -> np.ndarray:
 def _shares(bound: Binding, outlook: Outlook, core: int, k: int, sources: _Sources) -> Iterator[pa.Table]:
     """Of each piece, what the new layouts give the core; first of all nothing, which has the columns."""
     fields = [bound.schemas[k].field(name) for name in bound.columns[k]]
-    kept = pa.schema([*fields, pa.field(DONE, pa.bool_())])
+    kept = pa.schema([*fields, *sight_fields(bound, k), pa.field(DONE, pa.bool_())])
     counted, router = bound.spec.spread == "counted", Router(bound, outlook.layouts)
     if counted or sources.numbered:
         kept = kept.append(pa.field(NUMBER, pa.int64()))
@@ -146,7 +158,9 @@ def _dealt(deal: Dealing, rows: pa.RecordBatch) -> pa.RecordBatch:
 def _routed(bound: Binding, router: Router, core: int, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
     """The core's share; which of its rows are copies is told where the new layouts make some."""
     taken, copies = rows.slice(0, 0), None
-    plain = rows.select([name for name in rows.schema.names if name not in (DONE, NUMBER)])
+    plain = rows.select(
+        [name for name in rows.schema.names if name not in (DONE, NUMBER) and not name.startswith(EXTRA)]
+    )
     for to, places, marks in router.shares(k, plain):
         if to == core:
             taken, copies = (rows if places is None else rows.take(pa.array(places))), marks
@@ -154,6 +168,16 @@ def _routed(bound: Binding, router: Router, core: int, k: int, rows: pa.RecordBa
         return taken
     guests = np.zeros(taken.num_rows, np.bool_) if copies is None else copies
     return taken.append_column(pa.field(GUEST, pa.bool_()), pa.array(guests))
+
+
+def _seen_anew(table: pa.Table, name: str, before: int, numbers: np.ndarray) -> pa.Table:
+    """How many rows of a timed stream each row had seen, as this core numbers them now. Such a stream is whole on every core.
+
+    ``before``: its rows that the old core had not numbered; ``numbers``: over all cores, of those that are here.
+    """
+    seen = np.searchsorted(numbers, table.column(name).to_numpy() + before)
+    place = table.schema.get_field_index(name)
+    return table.set_column(place, name, pa.array(seen.astype(np.int64)))
 
 
 def _in_order(shares: list[pa.Table]) -> pa.Table:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.join.snapshot import DONE
+from watersmeet.join.snapshot import DONE, EXTRA
 from watersmeet.spark.shuffle.layout import Layout
 from watersmeet.spark.shuffle.planning import Outlook
 from watersmeet.spark.spec import GUEST, Binding
@@ -80,7 +80,7 @@ def save_stream(stored: StoredRows, written: Sequence[Run], writer: RunWriter) -
             start = max(tail[0].first, first)
             runs = runs[: -len(tail)]
     for low, high in pairwise(_edges(payload, start, end)):
-        runs.append(writer.add_rows(payload.rows_between(low, high), low))
+        runs.append(writer.add_rows(_with_sights(stored, low, high), low))
     flags = None if stored.done is None else writer.add_flags(stored.done, first)
     return {
         "runs": [run.to_json() for run in runs],
@@ -88,6 +88,20 @@ def save_stream(stored: StoredRows, written: Sequence[Run], writer: RunWriter) -
         "rows": stored.rows,
         "bytes": sum(run.bytes for run in runs),
     }
+
+
+def _with_sights(stored: StoredRows, start: int, stop: int) -> pa.RecordBatch:
+    """Rows, with what they had seen of other streams where that must be known."""
+    rows = stored.payload.rows_between(start, stop)
+    for name, column in ({} if stored.seen is None else stored.seen(start, stop)).items():
+        rows = rows.append_column(EXTRA + name, pa.array(column))
+    return rows
+
+
+def sight_fields(bound: Binding, k: int) -> list[pa.Field]:
+    """The columns that ``_with_sights`` adds."""
+    names = [f"{EXTRA}{what}_{j}" for j in bound.looks_back(k) for what in ("seen", "cut")]
+    return [pa.field(name, pa.int64()) for name in names]
 
 
 def _edges(payload: Payload, start: int, end: int) -> list[int]:
@@ -117,7 +131,7 @@ def stored_table(bound: Binding, task: Task, manifest: Manifest, k: int) -> pa.T
     fields = [spec.schemas[k].field(name) for name in bound.columns[k] if name != GUEST]
     if Layout.from_json(manifest.layouts[0]).copies:
         fields.append(pa.field(GUEST, pa.bool_()))
-    schema = pa.schema(fields)
+    schema = pa.schema([*fields, *sight_fields(bound, k)])
     stream = manifest.streams[k]
     runs = manifest.runs[k]
     parts = [_fitting(reader.rows(run), schema, spec.streams[k], f"{folder}/{run.file}") for run in runs]

@@ -11,6 +11,9 @@ So r.ts comes at most T_r + max(L_r, T_s + L_s) behind the largest r.ts given be
 GREATEST of both times is W or later in a pair, so it needs T_r less. Opposite a stream without time, W is s's own: s.ts comes at most
 max(T_s, L_s) behind. A time that windows do not bound (of a stream in a Rows or Unbounded window, say) may come as late as it likes.
 
+Of more streams W is the smallest over all timed ones, and every two rows of a result are a pair: r.ts comes at most T_r + max(L_r,
+T_s + L_s, T_t + L_t, ...) behind. The GREATEST of all times needs T_r less if every stream has one: a row without may be the last.
+
 What is known is written into the metadata of the result's time columns, where Spark carries it through select, where, alias and withColumn.
 """
 
@@ -80,12 +83,15 @@ def _lateness(bound: Binding, expr: Expr, sides: Sequence[int]) -> Any:
     axis = bound.axis
     assert axis is not None
     duration, lateness = axis.duration, axis.lateness
-    if None in axis.columns:
+    timed = [k for k, column in enumerate(axis.columns) if column is not None]
+    if len(timed) == 1:
         (k,) = sides
         return max(duration[k], lateness[k])
-    above = max(max(lateness[k], duration[1 - k] + lateness[1 - k]) for k in sides)
+    above = max(
+        max(lateness[j] + (0 if j == k else duration[j]) for j in timed) for k in sides
+    )  # how far the largest time given may lie above W
     waiting = [duration[k] for k in sides]
-    if isinstance(expr, Call) and expr.op == "greatest" and len(sides) == 2:
+    if isinstance(expr, Call) and expr.op == "greatest" and len(sides) == len(axis.columns):
         waiting = [duration[k] for k in bound.how.unmatched]
     return above + max(waiting, default=0)
 

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,13 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import OptionError
 from watersmeet.join.binding import BoundTexts, Texts
+from watersmeet.join.orders import Orders
 from watersmeet.join.outer import join_type
 from watersmeet.join.plan import INDEXES, Plan, make_plan
+from watersmeet.join.planner import Planner
 from watersmeet.spark.session.local import check_session
 from watersmeet.spark.state.location import CHECKPOINT, FOLDER, absolute, open_location
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.streams.interleave import order_domain
-from watersmeet.streams.window import Window
+from watersmeet.streams.window import MOST_STREAMS, Unbounded, Window
 
 TRIAL_ROWS = 65_536  # of a sub-window: what a plan is tried with before a row has come
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -24,10 +26,10 @@ _FUNCTION = re.compile(r"watersmeet_join<([^>]*)>")
 
 
 def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, ...]:
-    if len(dataframes) != 2:
+    if not 2 <= len(dataframes) <= MOST_STREAMS:
         raise OptionError(
-            "stream_join must have two DataFrames, each under the name that the condition uses, such as t=trades, q=quotes; got "
-            f"{len(dataframes)}: {', '.join(dataframes) or 'none'}"
+            f"stream_join must have two DataFrames, or more, up to {MOST_STREAMS}, each under the name that the condition uses, such as "
+            f"t=trades, q=quotes; got {len(dataframes)}: {', '.join(dataframes) or 'none'}"
         )
     for stream, frame in dataframes.items():
         if type(frame).__module__.startswith("pyspark.sql.connect"):
@@ -36,7 +38,9 @@ def stream_names(dataframes: Mapping[str, Any], windows: Any) -> tuple[str, ...]
             raise OptionError(
                 f"{stream}= must be a Spark DataFrame; got {type(frame).__name__}; an unknown option is taken for a stream"
             )
-    if not isinstance(windows, Mapping) or set(windows) != set(dataframes):
+    tables = {stream for stream, frame in dataframes.items() if not frame.isStreaming}
+    tables = set() if len(tables) == len(dataframes) else tables
+    if not isinstance(windows, Mapping) or set(windows) - tables != set(dataframes) - tables:
         given = ", ".join(map(str, windows)) if isinstance(windows, Mapping) else repr(windows)
         raise OptionError(
             f"windows= must give a window for each of {', '.join(dataframes)}, such as windows={{'t': Range('1 s', time='ts'), 'q': "
@@ -49,21 +53,33 @@ def session_of(frames: list[DataFrame]) -> SparkSession:
     spark = frames[0].sparkSession
     for advice in check_session(spark):
         warnings.warn(advice, stacklevel=3)
-    if frames[0].isStreaming != frames[1].isStreaming:
-        raise OptionError(
-            "both DataFrames must be streaming, or both batch; got one of each; do: read the batch one with readStream, or use Spark's own "
-            "join, which takes a stream with a table"
-        )
     return spark
 
 
-def windows_of(streams: Sequence[str], windows: Mapping[str, Window]) -> dict[str, Window]:
-    for stream in streams:
-        if not isinstance(windows[stream], Window):
+def tables_among(frames: Sequence[DataFrame]) -> list[int]:
+    """Which DataFrames are static tables among streams; of batch DataFrames alone, none."""
+    tables = [k for k, frame in enumerate(frames) if not frame.isStreaming]
+    return [] if len(tables) == len(frames) else tables
+
+
+def windows_of(
+    streams: Sequence[str], windows: Mapping[str, Window], tables: Collection[int] = ()
+) -> dict[str, Window]:
+    """By stream. A table among streams needs none: all of it stays joinable."""
+    found: dict[str, Window] = {}
+    for k, stream in enumerate(streams):
+        given = windows.get(stream, Unbounded()) if k in tables else windows[stream]
+        if not isinstance(given, Window):
             raise OptionError(
-                f"the window of stream {stream!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {windows[stream]!r}"
+                f"the window of stream {stream!r} must be Rows(n), Range(duration, time=...) or Unbounded(); got {given!r}"
             )
-    return {stream: windows[stream] for stream in streams}
+        if k in tables and given != Unbounded():
+            raise OptionError(
+                f"the window of {stream!r}, a static table among streams, must be Unbounded(), or be left out, as all of its rows are "
+                f"there before the first row of a stream; got {given!r}; do: leave it out, or filter the table"
+            )
+        found[stream] = given
+    return found
 
 
 def bound_texts(
@@ -72,6 +88,11 @@ def bound_texts(
     for what, text in (("the condition", condition), ("select=", select)):
         if not isinstance(text, str):
             raise OptionError(f"{what} must be SQL text; got {text!r}")
+    if len(windows) > 2 and join_type(how).name != "inner":
+        raise OptionError(
+            f"how={how!r} must have two DataFrames; got {len(windows)}; do: join two of them, and the result with the next: a chain of "
+            "joins loses nothing"
+        )
     return Texts(windows, condition, select, join_type(how)).bind_for_good(list(schemas.values()))
 
 
@@ -90,9 +111,12 @@ def check_options(
         order_domain(order, list(schemas), list(schemas.values()), "a time column")
 
 
-def trial_plan(condition: BoundCondition, index: str) -> Plan:
+def trial_plan(condition: BoundCondition, index: str) -> Plan | Orders:
     """The plan of a core that knows nothing of its rows yet."""
-    return make_plan(condition, index, {}, TRIAL_ROWS)
+    if len(condition.streams) == 2:
+        return make_plan(condition, index, {}, TRIAL_ROWS)
+    rows = [TRIAL_ROWS for _ in condition.streams]
+    return Planner(condition, condition.streams, index).orders(rows, {}, {}, {})
 
 
 def travelling(schema: pa.Schema, stored: Sequence[str], order: str | None) -> pa.Schema:

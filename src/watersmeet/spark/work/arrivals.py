@@ -26,10 +26,12 @@ Numbering = Callable[[np.ndarray], np.ndarray]
 
 @dataclass
 class Turn:
-    """What the rows of one batch see, all rows of both streams that have come to this core."""
+    """What the rows of one batch see, all rows of all streams that have come to this core."""
 
-    seen: list[np.ndarray]  # rows of the other stream that came before, over all cores
-    clocks: list[np.ndarray]  # the other stream's clock at that moment
+    seen: list[
+        np.ndarray
+    ]  # by stream: how many rows of each stream (a row of the matrix) came before, over all cores
+    clocks: list[np.ndarray]  # by stream: each stream's clock at that moment
     clock: np.ndarray  # after the batch
     totals: np.ndarray  # after the batch
     order: np.ndarray | None = None  # the interleaving, where it is known
@@ -50,18 +52,25 @@ class BatchArrivals:
         return Admission(arrived, counts, turn.clock, gone, turn.order, streams)
 
     def verdict(
-        self, k: int, turn: Turn, rows: np.ndarray | None, times: np.ndarray | None, other: Numbering
+        self,
+        k: int,
+        turn: Turn,
+        rows: np.ndarray | None,
+        times: np.ndarray | None,
+        number: Sequence[Numbering],
     ) -> Arrived:
-        """What these rows of stream k (positions in the turn; None: all) may see; ``other``: the other stream's numbering."""
+        """What these rows of stream k (positions in the turn; None: all) may see; ``number``: the streams' numberings."""
         seen, clocks = turn.seen[k], turn.clocks[k]
         if rows is not None:
-            seen, clocks = seen[rows], clocks[rows]
+            seen, clocks = seen[:, rows], clocks[:, rows]
             times = None if times is None else times[rows]
-        matrix = np.broadcast_to(seen, (2, seen.size)), np.broadcast_to(clocks, (2, clocks.size))
-        arrived = self.own.verdict(k, np.zeros(seen.size, np.bool_), times, *matrix)
-        window, validity = self.windows[1 - k], arrived.of(1 - k)
-        validity.arrival_lo = 0 if window.rows is None else one_for_all(other(window.lowest(seen)))
-        validity.arrival_hi = one_for_all(other(seen))
+        arrived = self.own.verdict(k, np.zeros(seen.shape[1], np.bool_), times, seen, clocks)
+        for j, window in enumerate(self.windows):
+            if j != k:
+                validity = arrived.of(j)
+                lowest = np.asarray(window.lowest(seen[j]))
+                validity.arrival_lo = 0 if window.rows is None else one_for_all(number[j](lowest))
+                validity.arrival_hi = one_for_all(number[j](seen[j]))
         return arrived
 
     def numbering(self, k: int, turn: Turn, kept: np.ndarray | None) -> Numbering:
@@ -88,11 +97,19 @@ class BatchArrivals:
 
 
 def keyword_turn(arrivals: BatchArrivals, sizes: Sequence[int], clock: np.ndarray) -> Turn:
-    """All rows of the first stream come, then all of the second."""
-    totals = arrivals.totals
-    seen = [np.full(sizes[0], totals[1]), np.full(sizes[1], totals[0] + sizes[0])]
-    clocks = [np.full(sizes[0], arrivals.own.clock[1]), np.full(sizes[1], clock[0])]
-    return Turn(seen, clocks, clock, totals + np.array(sizes, np.int64))
+    """All rows of the first stream come, then all of the second, and so on."""
+    totals, streams = arrivals.totals, len(sizes)
+    after = totals + np.array(sizes, np.int64)
+    seen, clocks = [], []
+    for k, rows in enumerate(sizes):
+        come = np.arange(streams) < k
+        seen.append(_for_all(np.where(come, after, totals), rows))
+        clocks.append(_for_all(np.where(come, clock[:streams], arrivals.own.clock[:streams]), rows))
+    return Turn(seen, clocks, clock, after)
+
+
+def _for_all(numbers: np.ndarray, rows: int) -> np.ndarray:
+    return np.broadcast_to(numbers[:, None], (numbers.size, rows))
 
 
 def merged_turn(
@@ -102,23 +119,21 @@ def merged_turn(
     order: np.ndarray,
     clock: np.ndarray,
 ) -> Turn:
-    """Rows come in ``order``: the stream of each. All rows of both streams are here."""
-    starts = np.cumsum([0, *sizes])
+    """Rows come in ``order``: the stream of each. All rows of all streams are here."""
+    starts, streams = np.cumsum([0, *sizes]), len(sizes)
     rows = int(starts[-1])
     codes = np.zeros(rows, np.int64)
     for k, own in enumerate(times):
         if own is not None:
             codes[starts[k] : starts[k + 1]] = own
     running, totals = arrivals.own.clock.copy(), arrivals.totals.copy()
-    running[2:] = BOTTOM  # nobody is late: that has been judged
+    running[streams:] = BOTTOM  # nobody is late: that has been judged
     timed = np.array([own is not None for own in times])
-    late, seen, clocks = np.empty(rows, np.bool_), np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
+    late = np.empty(rows, np.bool_)
+    seen, clocks = np.empty(streams * rows, np.int64), np.empty(streams * rows, np.int64)
     judge(order, starts[:-1], timed, codes, codes, running, totals, late, seen, clocks, False, True)
-    first, second = slice(0, sizes[0]), slice(sizes[0], rows)
+    parts = [slice(starts[k], starts[k + 1]) for k in range(streams)]
+    by_stream, by_clock = seen.reshape(streams, rows), clocks.reshape(streams, rows)
     return Turn(
-        [seen[rows:][first], seen[:rows][second]],
-        [clocks[rows:][first], clocks[:rows][second]],
-        clock,
-        totals,
-        order,
+        [by_stream[:, part] for part in parts], [by_clock[:, part] for part in parts], clock, totals, order
     )

@@ -32,31 +32,38 @@ def output_schema(bound: Binding) -> pa.Schema:
 def emitted(bound: Binding, result: BatchResult) -> Iterator[pa.RecordBatch]:
     """Result rows, then late rows."""
     gatherer = Gatherer(bound.spec.streams, bound.spec.schemas, bound.select, "pairs")
-    left, right = in_order(*result.matches.columns())
-    for start in range(0, left.size, ROWS):
-        pairs = [left[start : start + ROWS], right[start : start + ROWS]]
-        yield _completed(bound, gatherer.rows(result.chunks, pairs), None)
+    columns = in_order(*result.matches.columns())
+    for start in range(0, columns[0].size, ROWS):
+        numbers = [column[start : start + ROWS] for column in columns]
+        yield _completed(bound, gatherer.rows(result.chunks, numbers), None)
     if bound.spec.late is not None:
         for k, late in enumerate(result.late):
             if late.num_rows:
                 yield _completed(bound, _late_rows(bound, k, late), bound.spec.streams[k])
 
 
-def in_order(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs by arrival: in an order that does not depend on how they were found.
+def in_order(*columns: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Results by arrival: in an order that does not depend on how they were found.
 
-    A core that was read from its files finds its pairs in another order than one that lived on, and what follows may count rows: a Rows
+    A core that was read from its files finds its results in another order than one that lived on, and what follows may count rows: a Rows
     window of a join that takes these results. Sorting packed numbers costs a percent of a large batch.
     """
-    if left.size < 2:
-        return left, right
-    low, first = left.min(), right.min()
-    bits = int(right.max() - first).bit_length()
-    if int(left.max() - low).bit_length() + bits > 63:
-        order = np.lexsort((right, left))
-        return left[order], right[order]
-    packed = np.sort((left - low) << bits | (right - first))
-    return (packed >> bits) + low, (packed & ((1 << bits) - 1)) + first
+    if columns[0].size < 2:
+        return columns
+    firsts = [column.min() for column in columns]
+    bits = [int(column.max() - first).bit_length() for column, first in zip(columns, firsts, strict=True)]
+    if sum(bits) > 63:
+        order = np.lexsort(columns[::-1])
+        return tuple(column[order] for column in columns)
+    packed = np.zeros(columns[0].size, np.int64)
+    for column, first, width in zip(columns, firsts, bits, strict=True):
+        packed = packed << width | (column - first)
+    packed.sort()
+    found = []
+    for first, width in zip(firsts[::-1], bits[::-1], strict=True):
+        found.append((packed & ((1 << width) - 1)) + first)
+        packed = packed >> width
+    return tuple(found[::-1])
 
 
 def _late_rows(bound: Binding, k: int, late: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """A core at work: the engine's join core, and which runs hold its rows. Pushed a batch, saved as a manifest, made again from one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +12,13 @@ from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.snapshot import restore, snapshot
-from watersmeet.spark.shuffle.layout import contents, dealings
+from watersmeet.spark.shuffle.layout import Layout, Router, contents, dealings
 from watersmeet.spark.shuffle.wire import Received
 from watersmeet.spark.spec import GUEST, Binding
 from watersmeet.spark.state.core_state import CoreState, StoredRows
 from watersmeet.spark.state.runs import Run
 from watersmeet.spark.work.arrivals import BatchArrivals, Turn, keyword_turn, merged_turn
+from watersmeet.streams.batch import one_batch
 from watersmeet.streams.clock import BOTTOM
 from watersmeet.streams.interleave import interleaving, order_codes
 from watersmeet.streams.payload import Chunks
@@ -49,6 +50,23 @@ class LiveCore:
 
     # ---- a batch ------------------------------------------------------------------------------------------------
 
+    def begin(self, tables: Mapping[int, pa.RecordBatch], layouts: tuple[Layout, ...]) -> None:
+        """The rows of static tables come, before all others."""
+        given = [schema.empty_table() for schema in self.bound.schemas]
+        for k, rows in tables.items():
+            given[k] = pa.Table.from_batches([self._share(k, rows, layouts)])
+        batches = [one_batch(table) for table in given]
+        self._join(batches, self._turn(batches, None, self.engine.ledger.arrivals.clock))
+
+    def _share(self, k: int, rows: pa.RecordBatch, layouts: tuple[Layout, ...]) -> pa.RecordBatch:
+        """What this core gets of a table."""
+        for core, places, copies in Router(self.bound, layouts).shares(k, rows):
+            if core == self.number:
+                taken = rows if places is None else rows.take(pa.array(places))
+                guests = np.zeros(taken.num_rows, np.bool_) if copies is None else copies
+                return taken.append_column(GUEST, pa.array(guests)) if self.bound.copies else taken
+        return one_batch(self.bound.schemas[k].empty_table())
+
     def push(self, received: Received) -> BatchResult:
         """Join what was received. The watermark moves when all is done."""
         clock = self.engine.ledger.arrivals.moved([received.latest(k) for k in self.bound.stream_numbers])
@@ -70,39 +88,40 @@ class LiveCore:
         """Read what was received and forget it: what the way alone costs."""
         for k, schema in enumerate(self.bound.schemas):
             received.stream(k, schema)
-        return BatchResult(Matches(), [None] * len(self.runs), self._nobody())
+        return BatchResult(Matches(streams=len(self.runs)), [None] * len(self.runs), self._nobody())
 
     def _nobody(self) -> tuple[pa.RecordBatch, ...]:
         return tuple(pa.RecordBatch.from_pylist([], schema=schema) for schema in self.bound.schemas)
 
     def _join(self, given: list[pa.RecordBatch], turn: Turn) -> Outcome:
-        """Store this core's share of the rows and probe with them; where both streams are dealt out, the others come as visitors."""
+        """Store this core's share of the rows and probe with them; where both of two streams are dealt out, the others are visitors."""
         mine = [self._mine(k, batch) for k, batch in enumerate(given)]
         times = [self.engine.ledger.times(k, batch) for k, batch in enumerate(given)]
         number = [self.arrivals.numbering(k, turn, mine[k]) for k in self.bound.stream_numbers]
-        left, right = (self.arrivals.verdict(k, turn, mine[k], times[k], number[1 - k]) for k in (0, 1))
-        visiting = []
-        for k, (rows, batch) in enumerate(zip(mine, given, strict=True)):
-            if rows is not None and mine[1 - k] is not None:
-                others = np.delete(np.arange(batch.num_rows), rows)
-                seen = self.arrivals.verdict(k, turn, others, times[k], number[1 - k])
-                visiting.append((batch.take(pa.array(others)), seen))
+        arrived = tuple(
+            self.arrivals.verdict(k, turn, mine[k], times[k], number) for k in self.bound.stream_numbers
+        )
+        visiting, dealt = [], [rows for rows in mine if rows is not None]
+        for k, rows in enumerate(dealt if len(dealt) == len(given) else ()):
+            others = np.delete(np.arange(given[k].num_rows), rows)
+            seen = self.arrivals.verdict(k, turn, others, times[k], number)
+            visiting.append((given[k].take(pa.array(others)), seen))
         stored = [
             batch if rows is None else batch.take(pa.array(rows))
             for rows, batch in zip(mine, given, strict=True)
         ]
-        admission = self.arrivals.admission(turn, (left, right), [batch.num_rows for batch in stored])
+        admission = self.arrivals.admission(turn, arrived, [batch.num_rows for batch in stored])
         found = self.engine.push(stored, admission, visiting)
         self.engine.commit()
         self.arrivals.totals = turn.totals
         return found
 
     def _mine(self, k: int, batch: pa.RecordBatch) -> np.ndarray | None:
-        """Which rows this core stores; None: all. By number where windows count; else by content, which no order can change."""
+        """Which rows this core stores; None: all. By number where numbers count; else by content, which no order can change."""
         deal = self.dealing[k]
         if deal.cores == 1:
             return None
-        if self.bound.spec.windows[k].rows is not None:
+        if self.bound.many or self.bound.spec.windows[k].rows is not None:
             return deal.mine(int(self.arrivals.totals[k]), batch.num_rows)
         return np.flatnonzero(contents(batch) % np.uint64(deal.cores) == deal.core)
 
@@ -164,9 +183,9 @@ class LiveCore:
         """The rows of stream k."""
         chain, payload = self.engine.ledger.chains[k], self.engine.ledger.payload[k]
         assert payload is not None
-        return StoredRows(
-            chain.first, int(self.engine.ledger.arrivals.counts[k]), chain.rows, payload, self._done(k)
-        )
+        end, sights = int(self.engine.ledger.arrivals.counts[k]), self.engine.ledger.backsights[k]
+        seen = None if sights is None else sights.between
+        return StoredRows(chain.first, end, chain.rows, payload, self._done(k), seen)
 
     def _done(self, k: int) -> np.ndarray | None:
         """Of the rows in sub-windows, which need no more attention; None: nobody asks."""

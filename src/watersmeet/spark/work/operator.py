@@ -29,6 +29,7 @@ from watersmeet.spark.state.manifests import (
 )
 from watersmeet.spark.state.rebucket import rebucketed
 from watersmeet.spark.state.saving import load, save
+from watersmeet.spark.state.tables import read
 from watersmeet.spark.task import Task, current_task
 from watersmeet.spark.work.emit import emitted, metrics_row
 from watersmeet.spark.work.live import BatchResult, LiveCore
@@ -100,7 +101,11 @@ def _is_this(there: Manifest, course: str, outlook: Outlook, bound: Binding) -> 
 
 def _restored(bound: Binding, task: Task, core: int, last: Manifest | None, outlook: Outlook) -> LiveCore:
     if last is None:
-        return LiveCore(bound, core)
+        live = LiveCore(bound, core)
+        tables = {k: read(bound.spec, k) for k in bound.static}
+        if tables:
+            live.begin(tables, outlook.layouts)
+        return live
     if _lies_so(last, outlook, bound):
         return LiveCore.restored(bound, core, *load(bound, task, last))
     return LiveCore.restored(bound, core, *rebucketed(bound, task, core, last, outlook))
