@@ -239,7 +239,9 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "spark/session": {
         "java": (),
+        "maven": ("java",),
         "worker": (),
+        "daemon": ("worker",),
         "local": ("java",),
     },
     "spark/demo": {

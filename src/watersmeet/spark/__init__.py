@@ -8,7 +8,8 @@ if find_spec("pyspark") is None:
     raise ImportError(f"watersmeet.spark must have pyspark; got none; do: {install_command('spark')}")
 
 from watersmeet.spark.session.local import check_session, session
+from watersmeet.spark.session.maven import kafka_jars
 from watersmeet.spark.user.explain import explain
 from watersmeet.spark.user.join import stream_join
 
-__all__ = ["check_session", "explain", "session", "stream_join"]
+__all__ = ["check_session", "explain", "kafka_jars", "session", "stream_join"]
