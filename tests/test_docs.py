@@ -1,4 +1,4 @@
-"""The examples in README and docs run, and give what the page says."""
+"""The examples in README and docs run, and give what the page says. Those that are marked ``python kafka``: spark/test_kafka.py."""
 
 import contextlib
 import io
@@ -14,9 +14,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def blocks(page: Path) -> list[tuple[str, str | None]]:
-    """Python blocks, each with the plain block right behind it: its output."""
-    found = re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", page.read_text(), re.DOTALL)
+def blocks(page: Path, kind: str = "python") -> list[tuple[str, str | None]]:
+    """The blocks of a kind, each with the plain block right behind it: its output."""
+    found = re.findall(rf"```{kind}\n(.*?)```(?:\n\n```\n(.*?)```)?", page.read_text(), re.DOTALL)
     return [(code, output or None) for code, output in found]
 
 

@@ -103,3 +103,36 @@ def printed_by(program: str, cache: Path) -> str:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     return found.stdout.strip()
+
+
+FORKS = """
+import os, sys
+from watersmeet.kernels import cache, sort
+if sys.argv[1] == "settled":
+    cache._take()  # as in a process that is a worker itself
+for _ in range(2):
+    to_parent, from_child = os.pipe()
+    if os.fork() == 0:
+        cache.settle_anew()
+        print(*sorted({os.path.dirname(kernel._cache._cache_path) for kernel in cache._defined}), flush=True)
+        os.write(from_child, b".")
+        sys.stdin.read()  # until the parent is done: its folder is taken meanwhile
+        os._exit(0)
+    os.read(to_parent, 1)
+"""
+
+
+@pytest.mark.parametrize("parent", ["settled", "plain"])
+def test_forks_of_a_process_with_kernels_have_folders_of_their_own(tmp_path: Path, parent: str) -> None:
+    """Each, all of its kernels; the parent keeps its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FORKS, parent],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    found = [Path(process.stdout.readline().strip()).name for _ in range(2)]
+    process.communicate("")
+    assert found == (["1", "2"] if parent == "settled" else ["0", "1"])

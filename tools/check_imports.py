@@ -265,7 +265,9 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "spark/session": {
         "java": (),
+        "maven": ("java",),
         "worker": (),
+        "daemon": ("worker",),
         "local": ("java",),
     },
     "spark/demo": {

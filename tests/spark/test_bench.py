@@ -2,13 +2,20 @@
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from watersmeet.spark.bench import kafka, parquet
 from watersmeet.spark.bench import run as bench
+from watersmeet.spark.bench.feed import TOPICS, Load, expected, offer, rows_of
+from watersmeet.spark.bench.kafka_report import KafkaRun
 from watersmeet.spark.bench.report import Run, Runs, disagreements, plot, print_run, targets, write_json
 from watersmeet.spark.bench.schedule import SMALL, Scale, settings
 from watersmeet.spark.bench.systems import SYSTEMS, Setting, seconds_held
@@ -38,8 +45,9 @@ def made(name: str, seconds: float, **changes: Any) -> Run:
 
 
 def all_runs(**seconds: float) -> Runs:
-    given = {"band": 0.1, "equality": 0.1, "empty": 0.09, "source": 0.05}
-    given |= dict.fromkeys(("spark-hdfs", "spark-rocksdb", "buckets-hdfs", "buckets-rocksdb"), 4.0)
+    given = {"band": 0.1, "equality": 0.1, "empty": 0.09, "text": 0.1, "source": 0.05}
+    theirs = ("spark-hdfs", "spark-rocksdb", "spark-text", "buckets-hdfs", "buckets-rocksdb")
+    given |= dict.fromkeys(theirs, 4.0)
     return {name: made(name, spent) for name, spent in (given | seconds).items()}
 
 
@@ -87,16 +95,18 @@ def test_another_count_or_checksum_is_a_disagreement_with_its_batch() -> None:
 
 
 def test_targets_compare_figures_of_one_run() -> None:
-    assert [line.reached for line in targets(all_runs(), SCALE)] == [True] * 10
-    slow = targets(all_runs(band=1.2, equality=0.5), SCALE)
-    assert [line.reached for line in slow] == [False] * 10
+    assert [line.reached for line in targets(all_runs(), SCALE)] == [True] * 12
+    slow = targets(all_runs(band=1.2, equality=0.5, text=0.5), SCALE)
+    assert [line.reached for line in slow] == [False] * 12
     assert slow[0].measured.startswith("3.3x")
     some = {name: run for name, run in all_runs().items() if name in ("band", "empty")}
-    assert [line.reached for line in targets(some, SCALE)] == [None] * 8 + [True, True]
+    assert [line.reached for line in targets(some, SCALE)] == [None] * 10 + [True, True]
 
 
 def test_a_run_writes_its_figures_and_its_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "run_system", lambda setting, warm: all_runs()[setting.system])
+    monkeypatch.setattr(bench, "missing", lambda: "")
+    monkeypatch.setattr(bench, "run_load", of_kafka)
     console = Console(record=True, width=140)
     files = {"json": tmp_path / "figures.json", "plots": tmp_path / "plots"}
     assert bench.bench_spark(quick=True, cores=2, console=console, **files)
@@ -107,6 +117,8 @@ def test_a_run_writes_its_figures_and_its_plot(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / "plots" / "spark-rate-over-time.png").stat().st_size > 10_000
     shown = console.export_text()
     assert "Counts and checksums agree" in shown
+    assert [rate["load"]["rate"] for rate in content["kafka"]["rates"]] == [10_000, 100_000, 300_000]
+    assert "0.90 s" in shown
     assert f"{LESS:,} rows a batch" in shown
 
 
@@ -114,7 +126,7 @@ def test_a_failure_of_ours_or_a_wrong_count_fails_the_run(monkeypatch: pytest.Mo
     def outcome(**changed: Run) -> bool:
         runs = all_runs() | {run.name: run for run in changed.values()}
         monkeypatch.setattr(bench, "run_system", lambda setting, warm: runs[setting.system])
-        return bench.bench_spark(quick=True, cores=2, console=Console(quiet=True))
+        return bench.bench_spark(quick=True, cores=2, console=Console(quiet=True), kafka=False)
 
     assert outcome()
     assert not outcome(band=Run("band", problem="broke"))
@@ -138,4 +150,96 @@ def test_brackets_in_a_problem_are_shown() -> None:
 def test_plot_and_json_take_a_run_that_has_nothing(tmp_path: Path) -> None:
     runs = {"band": Run("band", problem="broke")}
     assert plot(runs, SCALE, tmp_path).exists()
-    write_json(tmp_path / "x.json", {}, SCALE, runs, targets(runs, SCALE), ["broke"])
+    write_json(tmp_path / "x.json", {}, SCALE, runs, targets(runs, SCALE), ["broke"], {})
+
+
+def of_kafka(load: Load, pairs: int = 5) -> KafkaRun:
+    latency = {"p50": 0.5, "p99": 0.9}
+    found = {"appended": 1e4, "taken": None, "pairs": pairs, "expected": 5, "latency": latency, "failed": ""}
+    return KafkaRun(load, found)
+
+
+def test_pairs_that_are_counted_otherwise_fail_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def outcome(pairs: int) -> tuple[bool, str]:
+        monkeypatch.setattr(bench, "missing", lambda: "")
+        monkeypatch.setattr(bench, "run_load", lambda load: of_kafka(load, pairs))
+        console = Console(record=True, width=140)
+        done = bench.bench_spark(quick=True, cores=2, console=console, systems=())
+        return done, console.export_text()
+
+    assert outcome(5)[0]
+    done, shown = outcome(4)
+    assert not done
+    assert "Kafka at 10,000 rows/s: 4 pairs in the table, counted again 5" in shown
+
+
+def test_without_maven_the_kafka_part_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "missing", lambda: "jars must come from Maven; got no mvn")
+    console = Console(record=True, width=140)
+    assert bench.bench_spark(quick=True, cores=2, console=console, systems=())
+    assert "Kafka is left out: jars must come from Maven; got no mvn" in console.export_text()
+
+
+def test_what_kafka_must_give_is_counted_as_plain_loops_count() -> None:
+    load = Load(rate=600, seconds=4, warm=0, cores=1)
+    (t_time, t_key), (q_time, q_key) = (rows_of(load, topic, np.arange(load.rows)) for topic in TOPICS)
+    pairs = sum(
+        abs(int(t - q)) <= 1_000_000 and abs(int(x - y)) <= 1
+        for t, x in zip(t_time, t_key, strict=True)
+        for q, y in zip(q_time, q_key, strict=True)
+    )
+    assert 300 < pairs == expected(load)
+
+
+def test_a_feed_offers_every_row_once_and_no_faster_than_asked() -> None:
+    sent: list[tuple[str, dict[str, int]]] = []
+    full = [True]
+
+    class Producer:
+        def produce(self, topic: str, message: str) -> None:
+            if full and len(sent) == 700:
+                full.clear()
+                raise BufferError
+            sent.append((topic, json.loads(message)))
+
+        def poll(self, seconds: float) -> None: ...
+        def flush(self) -> None: ...
+
+    load = Load(rate=10_000, seconds=0.3, warm=0, cores=1)
+    assert offer(load, Producer()) >= 0.29
+    for topic in TOPICS:
+        rows = [row for name, row in sent if name == topic]
+        assert [row["n"] for row in rows] == list(range(load.rows))
+        times, keys = rows_of(load, topic, np.arange(load.rows))
+        assert [row["x"] for row in rows] == keys.tolist()
+        assert [row["ts"] for row in rows] == times.tolist()
+
+
+def test_latency_is_from_append_to_the_log_of_the_batch_that_brought_the_pair(tmp_path: Path) -> None:
+    """The second log repeats what the first one says, as Spark's every tenth does."""
+    (tmp_path / "_spark_metadata").mkdir()
+    names = []
+    for batch, appended in enumerate(([100.0, 101.0], [200.0])):
+        micros = pa.array([int(1e6 * second) for second in appended]).cast(pa.timestamp("us", tz="UTC"))
+        pq.write_table(pa.table({"at": micros}), tmp_path / f"{batch}.parquet")
+        names.append(json.dumps({"path": f"file://{tmp_path}/{batch}.parquet"}))
+        log = tmp_path / "_spark_metadata" / ("0" if batch == 0 else "1.compact")
+        log.write_text("\n".join(["v1", *names]))
+        os.utime(log, (appended[-1] + 2,) * 2)
+    pairs, late = kafka.table(tmp_path, since=101)
+    assert pairs == 3
+    assert sorted(late.tolist()) == [2.0, 2.0]
+
+
+def test_rows_of_parquet_files_are_the_same_each_time_and_in_order(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        parquet.write(tmp_path / name, (30, 20), rate=10)
+    for stream in parquet.STREAMS:
+        files = sorted((tmp_path / "one" / stream).iterdir(), key=lambda path: path.stat().st_mtime)
+        rows = [pq.read_table(path) for path in files]
+        assert [len(table) for table in rows] == [30, 20]
+        both = pa.concat_tables(rows)
+        assert both["n"].to_pylist() == list(range(50))
+        assert both["ts"].to_pylist() == sorted(both["ts"].to_pylist())
+        again = [pq.read_table(tmp_path / "other" / stream / path.name) for path in files]
+        assert rows == again

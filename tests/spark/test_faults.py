@@ -52,7 +52,7 @@ def session_processes(leader: int) -> dict[int, str]:
 KINDS = {
     "driver": lambda pid, text, leader: pid == leader,
     "executor": lambda pid, text, leader: "CoarseGrainedExecutorBackend" in text,
-    "worker": lambda pid, text, leader: "pyspark.daemon" in text or "pyspark/daemon" in text,
+    "worker": lambda pid, text, leader: "pyspark.worker" in text,
 }
 
 

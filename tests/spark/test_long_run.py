@@ -41,7 +41,7 @@ def workers_memory() -> int:
             above = parents[above]
         try:
             text = Path(f"/proc/{pid}/cmdline").read_text()
-            if above == os.getpid() and "pyspark.daemon" in text:
+            if above == os.getpid() and "pyspark.worker" in text:
                 found += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except OSError:
             continue

@@ -12,7 +12,7 @@ import pytest
 
 from watersmeet.errors import OptionError
 from watersmeet.spark import session as exported
-from watersmeet.spark.session import java
+from watersmeet.spark.session import java, local
 from watersmeet.spark.session.local import check_session
 
 make_session: Any = exported
@@ -176,3 +176,27 @@ def test_workers_with_another_python_are_refused(spark: Any, tmp_path: Path) -> 
 def test_wrong_settings_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         make_session(**arguments)
+
+
+def test_jars_and_packages_are_checked_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "there.jar"
+    there.touch()
+    monkeypatch.setattr(local.SparkContext, "_gateway", None)
+    found = local._to_load([there, "s3://jars/other.jar"], ["org.a:b_2.13:1.0"])
+    assert found == {"spark.jars": f"{there},s3://jars/other.jar", "spark.jars.packages": "org.a:b_2.13:1.0"}
+    assert local._to_load([], []) == {}
+    for given, text in (
+        ({"jars": str(there)}, "jars= must be a list; got "),
+        ({"jars": [tmp_path / "gone.jar"]}, "jars= must be files that are there; got .*gone.jar"),
+        ({"packages": ["org.a:b"]}, "packages= must be written group:artifact:version; got org.a:b"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            make_session(**given)
+
+
+def test_jars_are_refused_once_java_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local.SparkContext, "_gateway", object())
+    with pytest.raises(OptionError, match="must be given as the first session of a process is made"):
+        make_session(packages=["org.a:b_2.13:1.0"])

@@ -4,11 +4,14 @@ import gc
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from watersmeet.spark.session import worker
+from watersmeet.kernels.cache import sources
+from watersmeet.spark.session import daemon, worker
 
 
 def looked_at(thing: object) -> bool:
@@ -76,3 +79,44 @@ def test_idle_workers_leave_no_traceback() -> None:
     )
     done = subprocess.run([sys.executable, "-c", job], capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
+
+
+def test_a_fork_of_the_daemon_settles_as_its_first_task_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(daemon, "settle_anew", lambda: done.append("settled"))
+
+    def task(sock: socket.socket, authenticated: bool) -> int:
+        done.append(sock.recv(1).decode())
+        return 0
+
+    next_task = daemon.in_fork(task)
+    spark, own = socket.socketpair()
+    with own:
+        with spark:
+            for sent in (b"1", b"2"):
+                spark.sendall(sent)
+                assert next_task(own, True) == 0
+        assert next_task(own, True) == 1
+    assert done == ["settled", "1", "2"]
+
+
+def test_workers_of_our_session_are_forks_that_have_everything(spark: Any) -> None:
+    """And a kernel cache of their own, and none of it looked through by the collector."""
+
+    def look(batches: Any) -> Any:
+        import gc
+        import sys
+
+        import pyarrow as pa
+
+        main = sys.modules["__main__"].__spec__.name
+        numba = sys.modules.get("numba")
+        kept = "" if numba is None else numba.config.CACHE_DIR
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict(
+                {"main": [main], "kept": [kept], "frozen": [gc.get_freeze_count()]}
+            )
+
+    rows = spark.range(2, numPartitions=2).mapInArrow(look, "main string, kept string, frozen long").collect()
+    assert {row.main for row in rows} == {"watersmeet.spark.session.daemon"}
+    assert all(Path(row.kept).parent.name == sources() and row.frozen > 100_000 for row in rows)

@@ -15,16 +15,36 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 KEPT_STATES = 3  # of the kernels' sources, the newest
+DAEMONS = ("pyspark.daemon", "watersmeet.spark.session.daemon")  # workers are forks of one of them
 _held: list[IO[str]] = []  # open for as long as the process lives
+_defined: list[Any] = []  # every kernel
+
+
+def defined(kernel: Any) -> None:
+    """A kernel that caches what it compiles, wherever ``settle`` has said."""
+    _defined.append(kernel)
 
 
 def settle() -> None:
     """In a Spark worker: a cache folder of its own, before any kernel is defined. Elsewhere: nothing."""
-    if not in_worker() or _held:
-        return
+    if in_worker() and not _held:
+        _take()
+
+
+def settle_anew() -> None:
+    """In a fork, which has all kernels and the folder of the process that it was: a folder of its own."""
+    for lock in _held:
+        lock.close()  # the other process still holds it
+    _held.clear()
+    _take()
+    for kernel in _defined:
+        kernel.enable_caching()
+
+
+def _take() -> None:
     import numba
 
     for base in _bases():
@@ -62,9 +82,7 @@ def in_worker() -> bool:
     """Not in Spark's planners and sources, which never call a kernel."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     name = main.name if main is not None else ""
-    return name == "pyspark.worker" or (
-        name == "pyspark.daemon" and sys.argv[1:2] in ([], ["pyspark.worker"])
-    )
+    return name == "pyspark.worker" or (name in DAEMONS and sys.argv[1:2] in ([], ["pyspark.worker"]))
 
 
 def sources() -> str:

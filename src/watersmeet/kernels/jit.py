@@ -11,7 +11,7 @@ from typing import Any
 
 import numba
 
-from watersmeet.kernels.cache import settle
+from watersmeet.kernels.cache import defined, settle
 
 settle()  # before the first kernel is defined
 
@@ -21,6 +21,8 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     compiled: Callable[..., Any] = numba.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")(
         function
     )
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        defined(compiled)
     return compiled
 
 

@@ -10,7 +10,8 @@ if find_spec("pyspark") is None:
 from watersmeet.spark.host.control import Control, HostedQuery
 from watersmeet.spark.host.host import QueryHost
 from watersmeet.spark.session.local import check_session, session
+from watersmeet.spark.session.maven import kafka_jars
 from watersmeet.spark.user.explain import explain
 from watersmeet.spark.user.join import stream_join
 
-__all__ = ["Control", "HostedQuery", "QueryHost", "check_session", "explain", "session", "stream_join"]
+__all__ = ["Control", "HostedQuery", "QueryHost", "check_session", "explain", "kafka_jars", "session", "stream_join"]

@@ -20,7 +20,11 @@ from watersmeet.bench.targets import Target, rate_text
 from watersmeet.spark.bench.schedule import SMALL, Scale
 from watersmeet.spark.bench.systems import SYSTEMS
 
-SAME = (("band", "buckets-hdfs", "buckets-rocksdb"), ("equality", "spark-hdfs", "spark-rocksdb"))
+SAME = (
+    ("band", "buckets-hdfs", "buckets-rocksdb"),
+    ("equality", "spark-hdfs", "spark-rocksdb"),
+    ("text", "spark-text"),
+)
 
 
 @dataclass
@@ -81,6 +85,9 @@ def targets(runs: Runs, scale: Scale) -> list[Target]:
             for store, shown in (("hdfs", "HDFS store"), ("rocksdb", "RocksDB")):
                 line = _over(runs.get(ours), runs.get(f"{theirs}-{store}"), size, factor)
                 found.append(Target(f"{title} ({shown}), {size:,} rows a batch", *line))
+    for size in scale.sizes:
+        line = _over(runs.get("text"), runs.get("spark-text"), size, 10)
+        found.append(Target(f"text and price band over Spark's own join, {size:,} rows a batch", *line))
     size = scale.sizes[0]
     share = _share(runs.get("band"), runs.get("empty"), size)
     found.append(Target(f"band over the empty join, {size:,} rows a batch", *share))
@@ -154,6 +161,7 @@ def write_json(
     runs: Runs,
     reached: list[Target],
     problems: list[str],
+    kafka: dict[str, Any],
 ) -> None:
     """Everything measured, as JSON."""
     content = {
@@ -168,6 +176,7 @@ def write_json(
             }
             for run in runs.values()
         ],
+        "kafka": kafka,
         "problems": problems,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

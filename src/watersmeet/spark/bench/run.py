@@ -16,6 +16,7 @@ from rich.markup import escape
 from watersmeet.bench.report import machine
 from watersmeet.bench.targets import rate_text
 from watersmeet.looks import wide_console
+from watersmeet.spark.bench.kafka_report import KafkaRun, loads, missing, plain, print_kafka, run_load
 from watersmeet.spark.bench.report import Run, Runs, disagreements, plot, print_run, targets, write_json
 from watersmeet.spark.bench.schedule import SMALL, Scale, settings
 from watersmeet.spark.bench.systems import SYSTEMS, Setting
@@ -31,6 +32,7 @@ def bench_spark(
     plots: Path | None = None,
     console: Console | None = None,
     systems: tuple[str, ...] = tuple(SYSTEMS),
+    kafka: bool = True,
 ) -> bool:
     """Measure everything; True iff all of ours ran and every count agreed."""
     console = console or wide_console()
@@ -46,17 +48,34 @@ def bench_spark(
         with console.status(f"{SYSTEMS[name].title} ..."):
             runs[name] = run_system(setting, scale.warm)
         console.print(_line(runs[name], scale), highlight=False, soft_wrap=True)
+    without, from_kafka = _kafka(quick, cores, console) if kafka else ("not asked for", [])
     about["seconds"] = round(time.perf_counter() - begin, 1)
     wrong = disagreements(runs)
     problems = [*wrong, *(f"{run.title}: {run.problem}" for run in runs.values() if run.problem)]
     reached = targets(runs, scale)
     print_run(runs, scale, reached, problems, about, console)
+    if from_kafka:
+        print_kafka(from_kafka, console)
     if json is not None:
-        write_json(json, about, scale, runs, reached, problems)
+        write_json(json, about, scale, runs, reached, problems, plain(from_kafka, without))
         console.print(f"all figures: {json}", markup=False)
     if plots is not None:
         console.print(f"plot: {plot(runs, scale, plots)}", markup=False)
-    return not wrong and not any(run.problem for run in runs.values() if SYSTEMS[run.name].ours)
+    broken = any(run.problem for run in runs.values() if SYSTEMS[run.name].ours)
+    return not wrong and not broken and not any(run.wrong or run.problem for run in from_kafka)
+
+
+def _kafka(quick: bool, cores: int, console: Console) -> tuple[str, list[KafkaRun]]:
+    """What is missing, and every rate if nothing is."""
+    without = missing()
+    if without:
+        console.print(f"Kafka is left out: {escape(without)}", highlight=False, soft_wrap=True)
+        return without, []
+    found = []
+    for load in loads(quick, cores):
+        with console.status(f"Kafka, {load.rate:,} rows/s ..."):
+            found.append(run_load(load))
+    return "", found
 
 
 def run_system(setting: Setting, warm: float) -> Run:

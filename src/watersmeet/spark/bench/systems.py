@@ -16,6 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from watersmeet.spark.bench import parquet
 from watersmeet.spark.session.local import session
 from watersmeet.spark.sources import register_sources
 from watersmeet.streams.window import Range
@@ -46,11 +47,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class System:
-    """A way to join: its title, the workload it takes, and how."""
+    """A way to join: its title, the workload it takes (none: rows from Parquet files), and how."""
 
     title: str
     workload: str
-    join: Callable[[Any, Any, Workload], Any]
+    join: Callable[[Any, Any, Any], Any]  # what is held: a Workload, or a duration
     store: str = ""
     ours: bool = False
 
@@ -122,9 +123,11 @@ SYSTEMS: dict[str, System] = {
     "band": System("Watersmeet, band", "band-1", by_watersmeet, ours=True),
     "equality": System("Watersmeet, equality", "equality-1", by_watersmeet, ours=True),
     "empty": System("Watersmeet, empty join", "band-1", by_empty_join, ours=True),
+    "text": System("Watersmeet, text and price band from Parquet", "", parquet.by_watersmeet, ours=True),
     "source": System("no join, source to sink", "band-1", nothing, ours=True),
     "spark-hdfs": System("Spark's own join, equality, HDFS store", "equality-1", by_spark),
     "spark-rocksdb": System("Spark's own join, equality, RocksDB", "equality-1", by_spark, ROCKSDB),
+    "spark-text": System("Spark's own join, text and price band from Parquet", "", parquet.by_spark),
     "buckets-hdfs": System("bucket and explode, band, HDFS store", "band-1", by_buckets),
     "buckets-rocksdb": System("bucket and explode, band, RocksDB", "band-1", by_buckets, ROCKSDB),
 }
@@ -133,7 +136,6 @@ SYSTEMS: dict[str, System] = {
 def run(setting: Setting) -> dict[str, Any]:
     """Join until all micro-batches are done or the time is over; every batch with its figures."""
     system = SYSTEMS[setting.system]
-    work = workload(system.workload, setting.rows)
     with tempfile.TemporaryDirectory(prefix="watersmeet-bench-") as folder:
         conf = {
             "spark.driver.memory": setting.memory,
@@ -144,14 +146,22 @@ def run(setting: Setting) -> dict[str, Any]:
         spark = session(
             f"bench {setting.system}", setting.cores, checkpoint=Path(folder) / "checkpoints", **conf
         )
-        register_sources(spark)
-        r, s = (_stream(spark, setting, system.workload, name) for name in ("r", "s"))
-        joined = system.join(r, s, work)
+        joined = _joined(spark, setting, system, Path(folder))
         try:
             batches, failed = _measure(joined, setting)
         finally:
             spark.stop()
     return {"setting": asdict(setting), "batches": batches, "failed": failed, "filling": setting.filling}
+
+
+def _joined(spark: Any, setting: Setting, system: System, folder: Path) -> Any:
+    if not system.workload:
+        parquet.write(folder / "rows", setting.sizes, SECOND_ROWS)
+        r, s = (parquet.read(spark, folder / "rows", name) for name in parquet.STREAMS)
+        return system.join(r, s, seconds_held(setting.rows))
+    register_sources(spark)
+    r, s = (_stream(spark, setting, system.workload, name) for name in ("r", "s"))
+    return system.join(r, s, workload(system.workload, setting.rows))
 
 
 def _stream(spark: Any, setting: Setting, name: str, stream: str) -> Any:

@@ -51,13 +51,9 @@ def run_spark_demo(
 
 
 def _demo(seconds: float, picture: Path | None, cores: int, console: Console, folder: Path) -> bool:
+    conf: dict[str, Any] = {"spark.sql.streaming.numRecentProgressUpdates": 1000, UNIX_SOCKETS: False}
     with console.status("starting Spark ..."):
-        spark = session(
-            "watersmeet demo",
-            cores,
-            checkpoint=folder / "checkpoints",
-            **{"spark.sql.streaming.numRecentProgressUpdates": 1000, UNIX_SOCKETS: False},
-        )
+        spark = session("watersmeet demo", cores, checkpoint=folder / "checkpoints", **conf)
         register_sources(spark)
     console.print("[bold]Watersmeet[/] on Spark: two live streams, joined where both coordinates are near:")
     console.print(f"  {CONDITION}", highlight=False)

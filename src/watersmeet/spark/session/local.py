@@ -8,10 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark import __version__ as spark_version
 from pyspark.sql import SparkSession
 
@@ -26,21 +28,30 @@ FEW_ARROW_ROWS = 5_000  # below this the way costs more than the join
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing"
+DAEMON = "watersmeet.spark.session.daemon"  # imports once what each worker would import
 LOGGING = Path(__file__).with_name("log4j2.properties")
 ASK = "import importlib.util as u, sys; print(*sys.version_info[:2], *(u.find_spec(n) is not None for n in sys.argv[1:]))"
 
 
 def session(
-    app: str = "watersmeet", cores: int | None = None, *, checkpoint: str | Path | None = None, **conf: Any
+    app: str = "watersmeet",
+    cores: int | None = None,
+    *,
+    checkpoint: str | Path | None = None,
+    jars: Sequence[str | Path] = (),
+    packages: Sequence[str] = (),
+    **conf: Any,
 ) -> SparkSession:
     """A local session with the settings that ``stream_join`` wants.
 
     ``cores`` is how many of the machine's cores to use (all of them, unless given); ``checkpoint`` is the folder for the
-    checkpoints, and so for the state, of queries that name none. Any Spark setting may follow and wins over ours:
+    checkpoints, and so for the state, of queries that name none. ``jars`` are files that Spark is to load (``kafka_jars()``, say);
+    ``packages``, written ``group:artifact:version``, are fetched by Spark from Maven's registry. Any Spark setting may follow and wins:
     ``session("trades", 4, **{"spark.driver.memory": "8g"})``. Java is looked for, and if the machine has none that fits, the one
     that comes with ``pip install 'watersmeet[spark]'`` is used.
     """
     cores = _checked(cores, conf)
+    conf = {**_to_load(jars, packages), **conf}
     if SparkSession.getActiveSession() is None:  # else Java runs already
         use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -87,6 +98,7 @@ def _defaults(cores: int) -> dict[str, str]:
         ADAPTIVE: "false",
         # - On a local disk the other manager starts a process for every file, to ask for links and permissions.
         "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTS}.FileSystemBasedCheckpointFileManager",
+        "spark.python.daemon.module": DAEMON,
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
@@ -107,9 +119,33 @@ def _checked(cores: int | None, conf: dict[str, Any]) -> int:
         if not name.startswith("spark."):
             raise OptionError(
                 f"a setting must be one of Spark's, such as **{{'spark.driver.memory': '8g'}}; got {name!r}; session() itself takes "
-                "app, cores and checkpoint"
+                "app, cores, checkpoint, jars and packages"
             )
     return cores
+
+
+def _to_load(jars: Sequence[str | Path], packages: Sequence[str]) -> dict[str, str]:
+    """The settings for ``jars=`` and ``packages=``, refused where Spark would find out late, or say nothing at all."""
+    for name, given in (("jars", jars), ("packages", packages)):
+        if isinstance(given, str | Path):
+            raise OptionError(f"{name}= must be a list; got {given!r}; do: {name}=[{str(given)!r}]")
+    missing = [str(jar) for jar in jars if "://" not in str(jar) and not Path(jar).is_file()]
+    if missing:
+        raise OptionError(f"jars= must be files that are there; got {', '.join(missing)}")
+    wrong = [name for name in packages if name.count(":") != 2]
+    if wrong:
+        raise OptionError(f"packages= must be written group:artifact:version; got {', '.join(wrong)}")
+    if (jars or packages) and SparkContext._gateway is not None:  # Java's class path is fixed as it starts
+        raise OptionError(
+            "jars= and packages= must be given as the first session of a process is made; got a process in which Spark's Java runs "
+            "already; do: give them there, or start another process"
+        )
+    listed = {"spark.jars": [_place(jar) for jar in jars], "spark.jars.packages": list(packages)}
+    return {name: ",".join(values) for name, values in listed.items() if values}
+
+
+def _place(jar: str | Path) -> str:
+    return str(jar) if "://" in str(jar) else str(Path(jar).absolute())
 
 
 def _text(value: Any) -> str:
