@@ -14,4 +14,13 @@ from watersmeet.spark.session.maven import kafka_jars
 from watersmeet.spark.user.explain import explain
 from watersmeet.spark.user.join import stream_join
 
-__all__ = ["Control", "HostedQuery", "QueryHost", "check_session", "explain", "kafka_jars", "session", "stream_join"]
+__all__ = [
+    "Control",
+    "HostedQuery",
+    "QueryHost",
+    "check_session",
+    "explain",
+    "kafka_jars",
+    "session",
+    "stream_join",
+]
