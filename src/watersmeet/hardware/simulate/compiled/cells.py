@@ -134,14 +134,13 @@ def _shift(w: Writer, cell: Any, gather: Gather) -> Value:
     width = max(full, len(ends["A"]))
     a = gather(extend(ends["A"], width, signed(cell, "A")))
     amount = gather(ends["B"])
-    if kind in ("$shift", "$shiftx") and signed(cell, "B"):
+    both_ways = kind in ("$shift", "$shiftx")
+    right = "ashr" if signed(cell, "A") and (both_ways or kind == "$sshr") else "lshr"
+    if both_ways and signed(cell, "B"):
         left = _by(w, "shl", a, w.two("sub", constant(0, amount.width), amount))
         negative = w.compare("slt", amount, constant(0, amount.width))
-        return w.resize(w.select(negative, left, _by(w, "lshr", a, amount)), full)
-    how = "shl" if kind in ("$shl", "$sshl") else "lshr"
-    if kind == "$sshr" and signed(cell, "A"):
-        how = "ashr"
-    return w.resize(_by(w, how, a, amount), full)
+        return w.resize(w.select(negative, left, _by(w, right, a, amount)), full)
+    return w.resize(_by(w, "shl" if kind in ("$shl", "$sshl") else right, a, amount), full)
 
 
 def _by(w: Writer, how: str, a: Value, amount: Value) -> Value:

@@ -1,7 +1,8 @@
 """A memory cell as LLVM instructions: reads with or without a clock, writes with a mask.
 
 What stays true: a read with a clock gives what stood there before the cycle's writes, except where the port is transparent for a
-write port; of two writes to one place the later port wins. An address outside gives 0, and a write there is lost, as in Amaranth's simulator.
+write port; of two writes to one place the later port wins. An address outside gives 0, and a write there is lost, as in
+Amaranth's simulator.
 """
 
 from collections.abc import Iterator
