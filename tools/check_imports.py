@@ -158,7 +158,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "expected": (),
         "blocks": (),
         "simulate": ("ports", "blocks"),
-        "tools": ("ports", "blocks"),
+        "tools": ("simulate", "registry"),
         "joins": ("simulate", "tools", "registry", "expected"),
         "fqp": ("simulate", "tools", "registry", "expected"),
         "multiway": ("simulate", "tools", "registry", "expected"),
@@ -181,6 +181,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "processing_core": ("operator",),
         "join_core": ("storage_core", "processing_core"),
         "split_join": ("join_core", "nodes"),
+        "split_join_run": ("split_join",),
     },
     "hardware/simulate": {
         "trace": (),
