@@ -183,6 +183,15 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "split_join": ("join_core", "nodes"),
         "split_join_run": ("split_join",),
     },
+    "hardware/tools": {
+        "yowasp": (),
+        "verilog": (),
+        "structure": (),
+        "draw": ("structure",),
+        "strip": (),
+        "formal": ("yowasp",),
+        "synth": ("yowasp",),
+    },
     "hardware/simulate": {
         "trace": (),
         "watch": (),
