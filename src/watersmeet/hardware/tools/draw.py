@@ -53,14 +53,11 @@ def draw(found: Structure, path: Path) -> None:
     layers = columns(found)
     tall = max((len(names) for names in layers), default=1)
     figure, axes = plt.subplots(figsize=(1.9 * (len(layers) + 1), max(2.2, 0.62 * tall + 0.8)))
-    place = {
-        name: (
-            x + 1,
-            (tall - 1) / 2 - (len(names) - 1) / 2 * tall / max(1, len(names)) + y * tall / max(1, len(names)),
-        )
-        for x, names in enumerate(layers)
-        for y, name in enumerate(names)
-    }
+    place = {}
+    for x, names in enumerate(layers):
+        step = tall / max(1, len(names))
+        for y, name in enumerate(names):  # the first on top
+            place[name] = (x + 1, (tall - 1) / 2 + ((len(names) - 1) / 2 - y) * step)
     kinds = list(dict.fromkeys(block.kind for block in found.blocks))
     for block in found.blocks:
         _box(axes, place[block.name], block.name, COLOURS[kinds.index(block.kind) % len(COLOURS)])

@@ -131,7 +131,7 @@ def prove(
     cycles: int = 10,
     patience: int = 6,
     mark_bits: int = 0,
-    seconds: float = 300,
+    seconds: float = 3600,
 ) -> Proof:
     """Looks for handshakes and rows that lose, double or change one within so many cycles."""
     text = text_of(Conserves(block, ways, patience, mark_bits), watch=False)

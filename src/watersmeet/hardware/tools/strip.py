@@ -36,10 +36,7 @@ def rows(design: Any, trace: Trace, cycles: Sequence[int]) -> tuple[list[str], l
     for c in cycles:
         line = [f"#{came[name][c]}" if c in came[name] else "" for name in came]
         for names in groups.values():
-            shown = [
-                f"{name.split('.')[-1]} {trace.watched[name][c]}" for name in names if trace.watched[name][c]
-            ]
-            line.append(" ".join(shown))
+            line.append(tell({name.split(".")[-1]: trace.watched[name][c] for name in names}))
         line += [
             _fields(unpack(ports[name].layout, gone[name][c])) if c in gone[name] else "" for name in gone
         ]
