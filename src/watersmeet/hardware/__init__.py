@@ -1,0 +1,29 @@
+"""The papers' stream processors as hardware: designed with Amaranth, run cycle by cycle, compared with the engine.
+
+What stays true: nothing of the engine imports this package, and whoever imports it has Amaranth (the extra ``hardware``).
+"""
+
+from watersmeet.extras import need
+
+need("the hardware", "amaranth", "hardware")
+
+from watersmeet.hardware.catalog import design, designs, figures, run  # noqa: E402
+from watersmeet.hardware.ports import pack, unpack  # noqa: E402
+from watersmeet.hardware.registry import Design, Figure, Parameter, Run  # noqa: E402
+from watersmeet.hardware.simulate import Session, Trace, simulate  # noqa: E402
+
+__all__ = [
+    "Design",
+    "Figure",
+    "Parameter",
+    "Run",
+    "Session",
+    "Trace",
+    "design",
+    "designs",
+    "figures",
+    "pack",
+    "run",
+    "simulate",
+    "unpack",
+]

@@ -1,0 +1,6 @@
+"""The flexible query processor."""
+
+from watersmeet.hardware.registry import Design, Figure
+
+DESIGNS: tuple[Design, ...] = ()
+FIGURES: tuple[Figure, ...] = ()

@@ -1,0 +1,1 @@
+"""Verilog, proofs, resources and clock."""
