@@ -33,15 +33,10 @@ from amaranth.lib.wiring import In, Out
 from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Buffer, Fifo, Merge, Shared
 from watersmeet.hardware.joins.intake import Intake, accepted_layout
-from watersmeet.hardware.joins.rows import in_band, shares
+from watersmeet.hardware.joins.rows import in_band, live_layout, shares
 
 LEAST = 2  # rows a segment: the next oldest row is fetched while the other window is scanned
 IN_FLIGHT = 7  # results that may come after the last one that the throttle has seen: six cycles, and a place in the queue's output register
-
-
-def live_layout(key: int, number: int) -> data.StructLayout:
-    """A row as it travels; one that is not live only moves the others."""
-    return data.StructLayout({"number": number, "key": key, "live": 1})
 
 
 def joined_layout(key: int, number: int, one_key: bool) -> data.StructLayout:

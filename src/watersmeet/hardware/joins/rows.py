@@ -18,9 +18,21 @@ def row_layout(key: int, number: int) -> data.StructLayout:
     return data.StructLayout({"number": number, "key": key})
 
 
-def stamped_layout(key: int, number: int) -> data.StructLayout:
-    """A row with what it may see."""
-    return data.StructLayout({"number": number, "key": key, "seen": number})
+def live_layout(key: int, number: int) -> data.StructLayout:
+    """A row of a window that moves; one that is not live, a *bubble*, only moves the others on."""
+    return data.StructLayout({"number": number, "key": key, "live": 1})
+
+
+def stamped_layout(row: data.StructLayout) -> data.StructLayout:
+    """Such a row with what it may see."""
+    fields = {name: field.shape for name, field in row}
+    return data.StructLayout({**fields, "seen": fields["number"]})
+
+
+def stamp(m: Any, stamped: Any, row: Any, seen: Any) -> None:
+    """``stamped`` is ``row`` with ``seen``."""
+    m.d.comb += [stamped[name].eq(row[name]) for name, _ in row.shape()]
+    m.d.comb += stamped.seen.eq(seen)
 
 
 def pair_layout(number: int) -> data.StructLayout:
