@@ -1,0 +1,129 @@
+"""Handshake join in the registry: its parameters, and what the paper says about it beside what we measure."""
+
+from collections.abc import Callable, Mapping
+
+from watersmeet.hardware.joins.driving import drive_with, pass_through, uniform
+from watersmeet.hardware.joins.handshake import HandshakeJoin
+from watersmeet.hardware.ports import pack
+from watersmeet.hardware.registry import Design, Figure, Parameter
+from watersmeet.hardware.simulate import Session
+
+WINDOW = "rows that a window keeps, at least two a core"
+PARAMETERS = {
+    "cores": Parameter(4, 1, 512, what="join cores in the chain"),
+    "left_window": Parameter(64, 2, 1 << 16, what=WINDOW),
+    "right_window": Parameter(64, 2, 1 << 16, what=WINDOW),
+    "key": Parameter(32, 1, 32, what="bits of a key"),
+    "number": Parameter(32, 4, 32, what="bits of an arrival number"),
+    "below": Parameter(0, 0, 1 << 20, what="right - left of the keys at least -below"),
+    "above": Parameter(0, 0, 1 << 20, what="right - left of the keys at most above"),
+    "queue": Parameter(64, 8, 1 << 12, what="places of a core's queue of results"),
+    "fan_in": Parameter(4, 2, 8, what="inputs of a merger of results"),
+}
+
+
+def quiet(parameters: Mapping[str, int]) -> int:
+    """Cycles without a transfer after which nothing is left to do."""
+    return 4 * (parameters["left_window"] + parameters["right_window"]) // parameters["cores"] + 100
+
+
+HANDSHAKE = Design(
+    name="handshake",
+    title="Handshake join, in lock step",
+    source="handshake join A.1 to A.5",
+    parameters=PARAMETERS,
+    make=HandshakeJoin,
+    drive=drive_with("handshake", HandshakeJoin, quiet, bubbles=True),
+)
+
+
+def pace(**parameters: int) -> float:
+    """Cycles a row when rows never lack and nothing matches."""
+    design = HANDSHAKE.build(**parameters)
+    rows = 2 * parameters["left_window"] // parameters["cores"] + 40
+    keys = {"left": [0] * rows, "right": [1] * rows}
+    return pass_through(design, keys, idle=quiet(HANDSHAKE.checked(parameters))).pace
+
+
+def threshold(**parameters: int) -> float:
+    """Fewest free places of a core's queue at which it does not throttle: nobody takes results until it does."""
+    design = HANDSHAKE.build(**parameters)
+    core = design.cores[0].it
+    design.watch = {"level": core.queue.level, "throttle": core.throttle}
+    session = Session(design)
+    session.stall("results", [True] * 5000 + [False])
+    for side in ("left", "right"):
+        session.offer(side, [pack(design.layout, {"number": k, "key": 0, "live": 1}) for k in range(400)])
+    session.step(4000)
+    levels, throttles = session.lines.watched["level"], session.lines.watched["throttle"]
+    quiet_levels = [level for level, high in zip(levels, throttles[1:], strict=False) if not high]
+    return core.queue.depth - max(quiet_levels)
+
+
+def lost(**parameters: int) -> float:
+    """Results that are missing when far more are found than leave: every row matches every row, and an output that is slow."""
+    keys = uniform(60, 1)
+    slow = {"results": [True] * 15 + [False]}
+    run = HANDSHAKE.run(parameters, keys, stalls=slow)
+    whole = HANDSHAKE.run(parameters, keys)
+    return float(len(whole.results) - len(run.results) + (not run.agrees) + (not whole.agrees))
+
+
+def _pace_figure(name: str, paper: float, slow: bool = False, **parameters: int) -> Figure:
+    return _figure(name, paper, "cycles a row", "A.2, A.5", lambda: pace(**parameters), parameters, slow=slow)
+
+
+def _figure(
+    name: str,
+    paper: float,
+    unit: str,
+    section: str,
+    measure: Callable[[], float],
+    parameters: Mapping[str, int],
+    goal: str = "equal",
+    note: str = "",
+    slow: bool = False,
+) -> Figure:
+    return Figure(
+        name=name,
+        design="handshake",
+        parameters=parameters,
+        paper=paper,
+        unit=unit,
+        section=f"handshake join {section}",
+        tool="cycles, simulation",
+        measure=measure,
+        goal=goal,
+        slow=slow,
+        note=note,
+    )
+
+
+SMALL = {"cores": 4, "left_window": 32, "right_window": 32, "key": 8, "number": 12}
+
+FIGURES = (
+    _pace_figure("a row costs W / n cycles", 8, **SMALL),
+    _pace_figure("a row costs W / n cycles, rounded up", 6, **{**SMALL, "cores": 3, "left_window": 16, "right_window": 16}),
+    _pace_figure("a row costs W / n cycles, 100 cores", 10, slow=True, cores=100, left_window=1000, right_window=1000),
+    _figure(
+        "throttle threshold",
+        8,
+        "free places",
+        "A.3",
+        lambda: threshold(**SMALL),
+        SMALL,
+        goal="at most",
+        note="seven more than a segment: a comparison takes three cycles and the signal two, where the paper counts none,"
+        " and one place is the queue's output register",
+    ),
+    _figure(
+        "results lost in overload",
+        0,
+        "results",
+        "A.3",
+        lambda: lost(**SMALL),
+        SMALL,
+        note="the paper drops rows or results then; here rows wait",
+    ),
+)
+DESIGNS = (HANDSHAKE,)
