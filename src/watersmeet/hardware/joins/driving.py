@@ -32,9 +32,15 @@ class Passage:
 
     @property
     def pace(self) -> float:
-        """Cycles between two accepted rows, over the last half of them: windows are full, and queues are as long as they get."""
+        """Cycles a row over the last half of the rows, when windows are full and queues as long as they get.
+
+        Counted from cycle to cycle in which rows were accepted, as both ports may be taken in one.
+        """
         half = self.accepted[len(self.accepted) // 2 :]
-        return (half[-1] - half[0]) / (len(half) - 1) if len(half) > 1 else 0.0
+        firsts = [k for k in range(1, len(half)) if half[k] != half[k - 1]]
+        if len(firsts) < 2:
+            return 0.0
+        return (half[firsts[-1]] - half[firsts[0]]) / (firsts[-1] - firsts[0])
 
 
 def pass_through(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from watersmeet.hardware.joins.driving import drive_with, pass_through, uniform
+from watersmeet.hardware.joins.driving import SIDES, drive_with, pass_through, uniform
 from watersmeet.hardware.joins.handshake import HandshakeJoin
 from watersmeet.hardware.ports import pack
 from watersmeet.hardware.registry import Design, Figure, Parameter
@@ -46,18 +46,24 @@ def pace(**parameters: int) -> float:
 
 
 def threshold(**parameters: int) -> float:
-    """Fewest free places of a core's queue at which it does not throttle: nobody takes results until it does."""
+    """Fewest free places of a core's queue with which it does not throttle. Every row matches every row, and results leave slowly."""
     design = HANDSHAKE.build(**parameters)
-    core = design.cores[0].it
-    design.watch = {"level": core.queue.level, "throttle": core.throttle}
-    session = Session(design)
-    session.stall("results", [True] * 5000 + [False])
-    for side in ("left", "right"):
+    cores = [core.it for core in design.cores]
+    design.watch = {f"level_{k}": core.queue.level for k, core in enumerate(cores)}
+    design.watch |= {f"throttle_{k}": core.throttle for k, core in enumerate(cores)}
+    session = Session(design, "python")  # which lets the inside of cores be watched
+    session.stall("results", [True] * 15 + [False])
+    for side in SIDES:
         session.offer(side, [pack(design.layout, {"number": k, "key": 0, "live": 1}) for k in range(400)])
-    session.step(4000)
-    levels, throttles = session.lines.watched["level"], session.lines.watched["throttle"]
-    quiet_levels = [level for level, high in zip(levels, throttles[1:], strict=False) if not high]
-    return core.queue.depth - max(quiet_levels)
+    session.step(1500)
+    watched = session.lines.watched
+    levels = [
+        level
+        for k in range(len(cores))
+        for level, throttle in zip(watched[f"level_{k}"], watched[f"throttle_{k}"][1:], strict=False)
+        if not throttle
+    ]
+    return float(cores[0].queue.depth - max(levels))
 
 
 def lost(**parameters: int) -> float:

@@ -18,7 +18,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from watersmeet.hardware.blocks import Buffer
-from watersmeet.hardware.joins.bi_sort.batch import SortedBatch
+from watersmeet.hardware.joins.bi_sort.batch import Outgoing, SortedBatch
 from watersmeet.hardware.joins.bi_sort.sub_window import Sizes
 from watersmeet.hardware.joins.intake import accepted_layout, seen_stamp
 from watersmeet.hardware.joins.rows import row_layout, stamp
@@ -55,96 +55,104 @@ class Collector(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         sizes = self.sizes
-        m.submodules.out = out = Buffer(sizes.passing)
         m.submodules.told = told = Buffer(closed_layout(sizes.batch))
-        wiring.connect(m, out.o, wiring.flipped(self.rows))
         wiring.connect(m, told.o, wiring.flipped(self.closed))
         batches = []
         for k, name in enumerate(("left", "right")):
             m.submodules[name] = batch = SortedBatch(sizes.row, sizes.batch)
             m.d.comb += self.counts[k].eq(batch.count)
             batches.append(batch)
+        m.d.comb += [told.i.payload.side.eq(self.side), told.i.payload.count.eq(self.count)]
         fill = [Signal(range(sizes.sub_window + 1), name=f"fill_{k}") for k in range(2)]
         newest = [Signal(units, init=1, name=f"newest_{k}") for k, units in enumerate(sizes.units)]
-        m.d.comb += [
-            self.newest.eq(newest[0] | newest[1] << sizes.units[0]),
-            told.i.payload.side.eq(self.side),
-            told.i.payload.count.eq(self.count),
-            out.i.payload.side.eq(self.side),
-            out.i.payload.row.eq(Mux(self.side, batches[1].o.payload, batches[0].o.payload)),
-        ]
-        collecting = Signal()
-        self._collect(m, batches, collecting)
-        run = self._due(m, fill)
-        full = [size == sizes.sub_window for size in fill]
-        waits, none = Signal(), Signal()
-        m.d.comb += none.eq((self.counts[0] == 0) & (self.counts[1] == 0))
+        m.d.comb += self.newest.eq(newest[0] | newest[1] << sizes.units[0])
+        full = Signal(2)
+        m.d.comb += [full[k].eq(size == sizes.sub_window) for k, size in enumerate(fill)]
+        closes = self._closes(m, batches, fill, full)
+        due = self._due(m, closes, full)
+        self._send(m, batches, due)
         with m.FSM():
-            with m.State("collect"):
-                with m.If(run.any()):
-                    m.d.sync += [
-                        self.side.eq(~run[0]),
-                        self.count.eq(Mux(run[0], self.counts[0], self.counts[1])),
-                        self.begin.eq(1),
-                    ]
+            with m.State("next"):
+                with m.If(due.any()):
+                    m.d.sync += self.begin.eq(1)
+                    for k, batch in enumerate(batches):
+                        with m.If(due[k]):
+                            m.d.comb += batch.clear.eq(1)
+                            m.d.sync += [
+                                self.side.eq(k),
+                                self.count.eq(batch.count),
+                                fill[k].eq(fill[k] + batch.count),
+                            ]
                     m.next = "begin"
-                with m.Elif((full[0] | full[1]) & none):
+                with m.Elif(full.any()):  # and nothing is collected
                     m.next = "drop"
-                with m.Else():
-                    m.d.comb += collecting.eq(1)
             with m.State("begin"):  # the sub-windows see ``begin`` now, and are busy from the next cycle on
                 m.d.sync += self.begin.eq(0)
-                for k, size in enumerate(fill):
-                    with m.If(self.side == k):
-                        m.d.sync += size.eq(size + self.count)
                 m.next = "tell"
             with m.State("tell"):
                 m.d.comb += told.i.valid.eq(1)
                 with m.If(told.i.ready):
                     m.next = "go by"
             with m.State("go by"):
-                m.d.comb += waits.eq(1)
                 with m.If(~self.busy.any()):
                     m.d.sync += self.batch.eq(self.batch + 1)
-                    m.next = "collect"
+                    m.next = "next"
             with m.State("drop"):
                 for k, units in enumerate(sizes.units):
                     with m.If(full[k]):
-                        m.d.sync += [newest[k].eq(newest[k].rotate_left(1)), fill[k].eq(0)]
                         low = sum(sizes.units[:k])
-                        m.d.comb += self.clear[low : low + units].eq(newest[k].rotate_left(1))
-                m.next = "collect"
-        for k, batch in enumerate(batches):
-            goes = waits & (self.side == k)
-            m.d.comb += [batch.open.eq(~goes), batch.o.ready.eq(goes & out.i.ready)]
-        m.d.comb += out.i.valid.eq(Mux(self.side, batches[1].o.valid, batches[0].o.valid))
+                        oldest = newest[k].rotate_left(1)
+                        m.d.comb += self.clear[low : low + units].eq(oldest)
+                        m.d.sync += [newest[k].eq(oldest), fill[k].eq(0)]
+                m.next = "next"
         return m
 
-    def _collect(self, m: Module, batches: list[Any], collecting: Signal) -> None:
-        """The row in front of the intake into its stream's batch."""
-        accepted = self.i.payload
-        seen = seen_stamp(m, accepted, self.sizes.number, self.i.valid & self.i.ready)
-        row = Signal(self.sizes.row)
+    def _closes(self, m: Module, batches: list[Any], fill: list[Signal], full: Signal) -> Signal:
+        """The row in front of the intake into its stream's batch. The result: which batches take no more rows."""
+        sizes, accepted, closes = self.sizes, self.i.payload, Signal(2)
+        seen = seen_stamp(m, accepted, sizes.number, self.i.valid & self.i.ready)
+        row, takes = Signal(sizes.row), Signal(2)
         stamp(m, row, accepted.row, seen)
         for k, batch in enumerate(batches):
             m.d.comb += [
+                closes[k].eq((batch.count == sizes.batch) | (fill[k] + batch.count == sizes.sub_window)),
+                takes[k].eq(~closes[k] & ~full.any() & ~batch.clear),
                 batch.i.payload.eq(row),
-                batch.i.valid.eq(self.i.valid & collecting & (accepted.side == k)),
+                batch.i.valid.eq(self.i.valid & takes[k] & (accepted.side == k)),
             ]
-        m.d.comb += self.i.ready.eq(collecting)
+        m.d.comb += self.i.ready.eq(Mux(accepted.side, takes[1], takes[0]))
+        return closes
 
-    def _due(self, m: Module, fill: list[Signal]) -> Signal:
-        """Which batch is to go by now, if any."""
-        sizes, due = self.sizes, Signal(2)
-        idle = Signal(range(self.wait + 1))
-        full = Signal()
-        m.d.comb += full.eq((fill[0] == sizes.sub_window) | (fill[1] == sizes.sub_window))
+    def _due(self, m: Module, closes: Signal, full: Signal) -> Signal:
+        """Which batch is to go by next, at most one."""
+        due, idle = Signal(2), Signal(range(self.wait + 1))
         with m.If((self.i.valid & self.i.ready) | due.any()):
             m.d.sync += idle.eq(0)
         with m.Elif(idle != self.wait):
             m.d.sync += idle.eq(idle + 1)
-        for k in range(2):
-            count = self.counts[k]
-            closes = (count == sizes.batch) | (fill[k] + count == sizes.sub_window)
-            m.d.comb += due[k].eq((count != 0) & (closes | full | (idle == self.wait)))
+        wanted = [
+            (count != 0) & (closes[k] | full.any() | (idle == self.wait))
+            for k, count in enumerate(self.counts)
+        ]
+        turn = Signal()  # the stream that went by last waits
+        m.d.comb += [
+            turn.eq(~self.side),
+            due[0].eq(wanted[0] & ~(wanted[1] & turn)),
+            due[1].eq(wanted[1] & ~(wanted[0] & ~turn)),
+        ]
         return due
+
+    def _send(self, m: Module, batches: list[Any], due: Signal) -> None:
+        """A batch that was closed, row by row."""
+        m.submodules.outgoing = outgoing = Outgoing(self.sizes.row, self.sizes.batch)
+        m.submodules.out = out = Buffer(self.sizes.passing)
+        wiring.connect(m, out.o, wiring.flipped(self.rows))
+        m.d.comb += [
+            outgoing.load.eq(batches[0].clear | batches[1].clear),
+            outgoing.rows.eq(Mux(due[1], batches[1].rows, batches[0].rows)),
+            outgoing.count.eq(Mux(due[1], batches[1].count, batches[0].count)),
+            out.i.payload.row.eq(outgoing.o.payload),
+            out.i.payload.side.eq(self.side),
+            out.i.valid.eq(outgoing.o.valid & ~self.begin),
+            outgoing.o.ready.eq(out.i.ready & ~self.begin),
+        ]

@@ -12,7 +12,7 @@ from watersmeet.hardware.registry import Design, Figure, Parameter
 PARAMETERS = {
     "left_window": Parameter(64, 1, 1 << 20, what="rows that a window keeps"),
     "right_window": Parameter(64, 1, 1 << 20, what="rows that a window keeps"),
-    "sub_window": Parameter(32, 1, 1 << 16, what="rows of a sub-window"),
+    "sub_window": Parameter(32, 2, 1 << 16, what="rows of a sub-window"),
     "batch": Parameter(8, 1, 256, what="rows of the insertion buffer, at most a sub-window"),
     "partition": Parameter(8, 1, 1 << 12, power_of_two=True, what="rows for which the index has one key"),
     "key": Parameter(32, 1, 32, what="bits of a key"),

@@ -93,6 +93,8 @@ class BiSortJoin(wiring.Component):
 
 
 def _check(sub_window: int, batch: int, partition: int, key: int, below: int, above: int) -> None:
+    if sub_window < 2:
+        raise OptionError(f"sub_window must be at least 2 rows; got {sub_window}")
     if partition & (partition - 1) or not 1 <= partition <= sub_window:
         raise OptionError(
             f"partition must be a power of two and at most the sub-window, {sub_window}; got {partition}"

@@ -70,6 +70,11 @@ class Merger(wiring.Component):
         return m
 
 
+def entries(capacity: int, partition: int) -> int:
+    """How many keys the index has room for: at least two, as an address must have a bit."""
+    return max(2, -(-capacity // partition))
+
+
 class Indexer(wiring.Component):
     """``entry`` of the index is to be the key that is written, in the cycles in which ``write`` is high."""
 
@@ -80,7 +85,7 @@ class Indexer(wiring.Component):
                 "writes": In(1),
                 "place": In(range(capacity)),
                 "write": Out(1),
-                "entry": Out(range(-(-capacity // partition))),
+                "entry": Out(range(entries(capacity, partition))),
             }
         )
 

@@ -16,6 +16,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from watersmeet.hardware.blocks import Buffer
+from watersmeet.hardware.joins.bi_sort.merger import entries
 
 
 class Prober(wiring.Component):
@@ -32,7 +33,7 @@ class Prober(wiring.Component):
                 "o": Out(stream.Signature(Signal(self.position).shape())),
                 "place": Out(range(capacity)),  # of ``row`` in the next cycle
                 "row": In(key),
-                "entry": Out(range(-(-capacity // partition))),  # of ``first`` in the next cycle
+                "entry": Out(range(entries(capacity, partition))),  # of ``first`` in the next cycle
                 "first": In(key),
             }
         )

@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 
 from watersmeet.hardware.blocks import Buffer, Fork
 from watersmeet.hardware.joins.bi_sort.lister import PairLister, RangeLister, range_layout
-from watersmeet.hardware.joins.bi_sort.merger import Indexer, Merger
+from watersmeet.hardware.joins.bi_sort.merger import Indexer, Merger, entries
 from watersmeet.hardware.joins.bi_sort.prober import Prober, lower_bound, upper_bound
 from watersmeet.hardware.joins.rows import pair_layout, row_layout, stamped_layout
 
@@ -164,18 +164,19 @@ class SubWindow(wiring.Component):
         sizes = self.sizes
         m.submodules.main = main = Memory(shape=sizes.row, depth=sizes.sub_window, init=[])
         keys = Memory(shape=unsigned(sizes.key), depth=sizes.sub_window, init=[])
-        index = Memory(shape=unsigned(sizes.key), depth=-(-sizes.sub_window // sizes.partition), init=[])
+        depth = entries(sizes.sub_window, sizes.partition)
+        index = Memory(shape=unsigned(sizes.key), depth=depth, init=[])
         m.submodules.keys, m.submodules.index = keys, index
         place, row = merger.write_place, merger.write_row
         for memory, value in ((main, row), (keys, row.key)):
             port = memory.write_port()
             m.d.comb += [port.addr.eq(place), port.data.eq(value), port.en.eq(merger.write)]
         m.d.comb += [indexer.writes.eq(merger.write), indexer.place.eq(place)]
-        entries = index.write_port()
+        indexed = index.write_port()
         m.d.comb += [
-            entries.addr.eq(indexer.entry),
-            entries.data.eq(row.key),
-            entries.en.eq(indexer.write),
+            indexed.addr.eq(indexer.entry),
+            indexed.data.eq(row.key),
+            indexed.en.eq(indexer.write),
         ]
         read = main.read_port()
         m.d.comb += [read.addr.eq(merger.read_place), merger.read_row.eq(read.data)]
