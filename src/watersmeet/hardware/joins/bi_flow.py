@@ -14,7 +14,7 @@ of them has just entered, and is compared with all of the other stream that are 
 
 **Windows.** A core hands rows on only when it has more than its part, so when the last one drops a row, the whole window is newer than it. A row may be
 dropped later than that, since pushes take time to go through. The thesis is silent about it; here rows carry what they may see
-(``rows.py``), and a pair that meets too late is not a result. Rows enter in the order in which they were accepted: one waits at a time, at its own end. A right row
+(``stamped.py``), and a pair that meets too late is not a result. Rows enter in the order in which they were accepted: one waits at a time, at its own end. A right row
 that may see a left row has then entered before the left row that would push it out.
 
 **No deadlock.** A left row waits only for left rows further right and for scans, and the last core drops what is due. Scans wait only for results to leave.
@@ -35,7 +35,7 @@ from amaranth.lib.wiring import In, Out
 from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Buffer, Merge, Shared
 from watersmeet.hardware.joins.intake import Intake, seen_stamp
-from watersmeet.hardware.joins.rows import in_band, live_layout, may_meet, pair_layout, shares, stamp, stamped_layout
+from watersmeet.hardware.joins.stamped import in_band, live_layout, may_meet, pair_layout, shares, stamp, stamped_layout
 
 
 def link(layout: Any) -> wiring.Signature:

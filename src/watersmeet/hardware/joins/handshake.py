@@ -33,7 +33,7 @@ from amaranth.lib.wiring import In, Out
 from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Buffer, Fifo, Merge, Shared
 from watersmeet.hardware.joins.intake import Intake, accepted_layout
-from watersmeet.hardware.joins.rows import in_band, live_layout, shares
+from watersmeet.hardware.joins.stamped import in_band, live_layout, shares
 
 LEAST = 2  # rows a segment: the next oldest row is fetched while the other window is scanned
 IN_FLIGHT = 7  # results that may come after the last one that the throttle has seen: six cycles, and a place in the queue's output register

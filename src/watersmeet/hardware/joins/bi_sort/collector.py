@@ -21,7 +21,7 @@ from watersmeet.hardware.blocks import Buffer
 from watersmeet.hardware.joins.bi_sort.batch import Outgoing, SortedBatch
 from watersmeet.hardware.joins.bi_sort.sub_window import Sizes
 from watersmeet.hardware.joins.intake import accepted_layout, seen_stamp
-from watersmeet.hardware.joins.rows import row_layout, stamp
+from watersmeet.hardware.joins.stamped import row_layout, stamp
 
 
 def closed_layout(batch: int) -> data.StructLayout:

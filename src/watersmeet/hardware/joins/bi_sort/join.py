@@ -27,7 +27,7 @@ from watersmeet.hardware.joins.bi_sort.collector import Collector, closed_layout
 from watersmeet.hardware.joins.bi_sort.sub_window import Sizes, SubWindow
 from watersmeet.hardware.joins.handshake import merge_all
 from watersmeet.hardware.joins.intake import Intake
-from watersmeet.hardware.joins.rows import row_layout
+from watersmeet.hardware.joins.stamped import row_layout
 
 FAN_IN = 4
 

@@ -12,7 +12,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from watersmeet.hardware.blocks import Buffer
-from watersmeet.hardware.joins.rows import may_meet, pair_layout
+from watersmeet.hardware.joins.stamped import may_meet, pair_layout
 
 
 def range_layout(number: int, capacity: int, units: int) -> data.StructLayout:

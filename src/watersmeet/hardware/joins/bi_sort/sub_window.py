@@ -18,7 +18,7 @@ from watersmeet.hardware.blocks import Buffer, Fork
 from watersmeet.hardware.joins.bi_sort.lister import PairLister, RangeLister, range_layout
 from watersmeet.hardware.joins.bi_sort.merger import Indexer, Merger, entries
 from watersmeet.hardware.joins.bi_sort.prober import Prober, lower_bound, upper_bound
-from watersmeet.hardware.joins.rows import pair_layout, row_layout, stamped_layout
+from watersmeet.hardware.joins.stamped import pair_layout, row_layout, stamped_layout
 
 
 @dataclass(frozen=True)
