@@ -1,28 +1,31 @@
-"""Bi-flow join: the rival that the thesis measures SplitJoin against, a chain of OP-Blocks that only join (thesis 5.5, 5.6.7, Figure 5.5.1; 4.1).
+"""Bi-flow join: the rival of SplitJoin, a chain of OP-Blocks that only join (thesis 5.5, 5.6.7, Figure 5.5.1; 4.1).
 
-Left rows go through the chain to the right, right rows to the left. A core has a window buffer and a buffer manager a stream, one processing unit,
-and a coordination unit. Cores are not in lock step: each takes a row when it is idle, compares it with its part of the
-other window, and hands its oldest row on when it has one more than its part.
+Left rows go through the chain to the right, right rows to the left. A core has a window buffer and a buffer manager a stream, one
+processing unit, and a coordination unit. Cores are not in lock step: each takes a row when it is idle, compares it with its part of
+the other window, and hands its oldest row on when it has one more than its part.
 
-**Locks.** Two rows that pass each other between two cores would never be compared (Figure 4.1.3). As in the thesis, only one row at a time
-moves between two neighbours, which is kept here by the clock: left rows move in even cycles and right rows in odd ones, on all links. A row is
-in one core until the cycle in which it is in the next. And the window that is being scanned does not change: it gives no row away, and a busy
-core takes none.
+**Locks.** Two rows that pass each other between two cores would never be compared (Figure 4.1.3). As in the thesis, only one row at a
+time moves between two neighbours, which is kept here by the clock: left rows move in even cycles and right rows in odd ones, on all
+links. A row is in one core until the cycle in which it is in the next. And the window that is being scanned does not change: it gives
+no row away, and a busy core takes none.
 
-**Every pair meets exactly once.** Left rows only move right and right rows only left. Where they stand in the same core for the first time, one
-of them has just entered, and is compared with all of the other stream that are there, before any of those can leave.
+**Every pair meets exactly once.** Left rows only move right and right rows only left. Where they stand in the same core for the first
+time, one of them has just entered, and is compared with all of the other stream that are there, before any of those can leave.
 
-**Windows.** A core hands rows on only when it has more than its part, so when the last one drops a row, the whole window is newer than it. A row may be
-dropped later than that, since pushes take time to go through. The thesis is silent about it; here rows carry what they may see
-(``stamped.py``), and a pair that meets too late is not a result. Rows enter in the order in which they were accepted: one waits at a time, at its own end. A right row
-that may see a left row has then entered before the left row that would push it out.
+**Windows.** A core hands rows on only when it has more than its part, so when the last one drops a row, the whole window is newer
+than it. A row may be dropped later than that, since pushes take time to go through. The thesis is silent about it; here rows carry
+what they may see (``stamped.py``), and a pair that meets too late is not a result. Rows enter in the order in which they were
+accepted: one waits at a time, at its own end. A right row that may see a left row has then entered before the left row that would
+push it out.
 
-**No deadlock.** A left row waits only for left rows further right and for scans, and the last core drops what is due. Scans wait only for results to leave.
+**No deadlock.** A left row waits only for left rows further right and for scans, and the last core drops what is due. Scans wait only
+for results to leave.
 
-**The processing unit** has two forms. ``pipelined=0`` is the thesis's state machine (Figure 4.1.5): for each comparison the operator's address, the operator, the rows'
-address, the execution, the update of the pointers, five cycles (86.8 cycles for 16 rows, 4.5.7, leave 6.8 around them); a result leaves in two chunks. ``pipelined=1`` reads one row
-a cycle, as the uni-flow core does. The difference between the two is what the state machine costs; the difference
-between the second and SplitJoin is what the flow costs. The operator cannot be changed at run time: that is FQP's (``hardware/fqp``).
+**The processing unit** has two forms. ``pipelined=0`` is the thesis's state machine (Figure 4.1.5): for each comparison the
+operator's address, the operator, the rows' address, the execution, the update of the pointers, five cycles (86.8 cycles for 16 rows,
+4.5.7, leave 6.8 around them); a result leaves in two chunks. ``pipelined=1`` reads one row a cycle, as the uni-flow core does. The
+difference between the two is what the state machine costs; the difference between the second and SplitJoin is what the flow costs.
+The operator cannot be changed at run time: that is FQP's (``hardware/fqp``).
 """
 
 from typing import Any
@@ -35,7 +38,15 @@ from amaranth.lib.wiring import In, Out
 from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Buffer, Merge, Shared
 from watersmeet.hardware.joins.intake import Intake, seen_stamp
-from watersmeet.hardware.joins.stamped import in_band, live_layout, may_meet, pair_layout, shares, stamp, stamped_layout
+from watersmeet.hardware.joins.stamped import (
+    in_band,
+    live_layout,
+    may_meet,
+    pair_layout,
+    shares,
+    stamp,
+    stamped_layout,
+)
 
 
 def link(layout: Any) -> wiring.Signature:
@@ -207,9 +218,8 @@ class BiFlowCore(wiring.Component):
         for buffer in buffers:
             m.d.comb += [buffer.index.eq(index), buffer.advance.eq(1)]
         with m.FSM(name="execution"):
-            with m.State("operator address"):
-                with m.If(self.busy):
-                    m.next = "operator read"
+            with m.State("operator address"), m.If(self.busy):
+                m.next = "operator read"
             with m.State("operator read"):
                 m.d.sync += [below.eq(operator[0].data), above.eq(operator[1].data)]
                 m.next = "rows address"

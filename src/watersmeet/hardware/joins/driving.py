@@ -53,15 +53,13 @@ def pass_through(
     stalls: Mapping[str, Iterable[bool]] | None = None,
     cycles: int = 10_000_000,
 ) -> Passage:
-    """Offers the keys at both ports, numbered from 0; ``bubbles`` rows that are not live follow at the left one when all else is at rest."""
+    """Offers the keys at both ports, numbered from 0; when all is at rest, ``bubbles`` rows that are not live follow at the left one."""
     session = Session(design, simulator, watch=False)
     for name, pattern in (stalls or {}).items():
         session.stall(name, pattern)
     live = {"live": 1} if "live" in dict(design.layout) else {}
     for side in SIDES:
-        rows = [
-            pack(design.layout, {"number": k, "key": key, **live}) for k, key in enumerate(keys[side])
-        ]
+        rows = [pack(design.layout, {"number": k, "key": key, **live}) for k, key in enumerate(keys[side])]
         session.offer(side, rows, (offers or {}).get(side))
     _settle(session, cycles, idle)
     taken = {side: tuple(session.taken(side)) for side in SIDES}

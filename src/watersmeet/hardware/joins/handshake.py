@@ -1,26 +1,28 @@
-"""Handshake join as its authors put it on an FPGA: two windows shifted past each other in lock step (handshake-join.txt 3, 4.1, A.1 to A.5).
+"""Handshake join on an FPGA: two windows shifted past each other in lock step (handshake-join.txt 3, 4.1, A.1 to A.5).
 
-The left window moves right and the right window left through a chain of cores, each with a segment of both. A new row shifts
-the whole window of its stream by one place, in all cores at once: each core hands its oldest row on and takes its neighbour's. Each core
+The left window moves right and the right window left through a chain of cores, each with a segment of both. A new row shifts the
+whole window of its stream by one place, in all cores at once: each core hands its oldest row on and takes its neighbour's. Each core
 then compares the row that has come in with its segment of the other stream, one a cycle, from the oldest on.
 
 **Every pair meets exactly once.** Only one of the windows moves at a time, and by one place. So a left row l and a right row r that
-are l left of r change places in one way only: one of them enters the core that the other is in, and there they are compared. After that l is
-right of r, for good. **The windows are exact by construction:** when r enters, l is in the chain iff it is among the last rows of its stream,
-for the whole chain has as many places as the window has rows. If it is, then they meet now or later, before either falls out at its far
-end; if it has fallen out, never. So no row carries more than the paper's 32 bits of key and 32 bits of payload, here its arrival number.
+are l left of r change places in one way only: one of them enters the core that the other is in, and there they are compared. After
+that l is right of r, for good. **The windows are exact by construction:** when r enters, l is in the chain iff it is among the last
+rows of its stream, for the whole chain has as many places as the window has rows. If it is, then they meet now or later, before
+either falls out at its far end; if it has fallen out, never. So no row carries more than the paper's 32 bits of key and 32 bits of
+payload, here its arrival number.
 
-Rows meet *later*: a pair is found when the streams have moved on far enough. What is left at the end of a stream is found when *bubbles*, rows that
-are not ``live``, push one window through (the paper's 'valid' line).
+Rows meet *later*: a pair is found when the streams have moved on far enough. What is left at the end of a stream is found when
+*bubbles*, rows that are not ``live``, push one window through (the paper's 'valid' line).
 
-**Throttle** (A.3). A core does not stall. It asks for a stop as long as its queue has not room for a whole scan, and for what is in the
-pipeline already: a comparison takes three cycles here (the paper's one) and the signal two more, so the threshold is
-``segment + IN_FLIGHT`` instead of the paper's ``segment``. The paper then drops rows; we stop taking them, so that nothing is lost.
+**Throttle** (A.3). A core does not stall. It asks for a stop as long as its queue has not room for a whole scan, and for what is in
+the pipeline already: a comparison takes three cycles here (the paper's one) and the signal two more, so the threshold is ``segment +
+IN_FLIGHT`` instead of the paper's ``segment``. The paper then drops rows; we stop taking them, so that nothing is lost.
 
-Where the paper is silent or we differ: the segments are rings in block RAM (or LUT RAM), with the oldest row in a register, instead of shift
-registers: the same places, without moving them; a segment has at least two. The merging network has the same clock as the rest, and its mergers have two places instead of a
-block RAM each, which were what limited the number of cores (A.4). After a left row the chain is busy for the largest right segment, not for the larger of
-both. The predicate is a band between the keys, equality by default.
+Where the paper is silent or we differ: the segments are rings in block RAM (or LUT RAM), with the oldest row in a register, instead
+of shift registers: the same places, without moving them; a segment has at least two. The merging network has the same clock as the
+rest, and its mergers have two places instead of a block RAM each, which were what limited the number of cores (A.4). After a left row
+the chain is busy for the largest right segment, not for the larger of both. The predicate is a band between the keys, equality by
+default.
 """
 
 from typing import Any
@@ -31,8 +33,9 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from watersmeet.errors import OptionError
-from watersmeet.hardware.blocks import Buffer, Fifo, Merge, Shared
+from watersmeet.hardware.blocks import Fifo, Shared
 from watersmeet.hardware.joins.intake import Intake, accepted_layout
+from watersmeet.hardware.joins.merging import merge_all
 from watersmeet.hardware.joins.stamped import in_band, live_layout, shares
 
 LEAST = 2  # rows a segment: the next oldest row is fetched while the other window is scanned
@@ -261,21 +264,3 @@ class HandshakeJoin(wiring.Component):
             ]
         merge_all(m, [core.results for core in self.cores], self.result, self.results, self.fan_in)
         return m
-
-
-def merge_all(m: Module, sources: list[Any], layout: Any, out: Any, fan_in: int) -> None:
-    """The merging network (A.4): mergers with a token that goes round, in a tree, to ``out``."""
-    level = 0
-    while len(sources) > 1:
-        merged = []
-        for k in range(0, len(sources), fan_in):
-            some = sources[k : k + fan_in]
-            merger = Shared(Merge, layout, len(some), "round_robin")
-            m.submodules[f"merger_{level}_{k // fan_in}"] = merger
-            for source, port in zip(some, merger.i, strict=True):
-                wiring.connect(m, source, port)
-            merged.append(merger.o)
-        sources, level = merged, level + 1
-    m.submodules.last = last = Buffer(layout)
-    wiring.connect(m, sources[0], last.i)
-    wiring.connect(m, last.o, wiring.flipped(out))

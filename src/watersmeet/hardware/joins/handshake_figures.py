@@ -37,7 +37,7 @@ HANDSHAKE = Design(
 )
 
 
-def pace(**parameters: int) -> float:
+def pace(parameters: Mapping[str, int]) -> float:
     """Cycles a row when rows never lack and nothing matches."""
     design = HANDSHAKE.build(**parameters)
     rows = 2 * parameters["left_window"] // parameters["cores"] + 40
@@ -45,7 +45,7 @@ def pace(**parameters: int) -> float:
     return pass_through(design, keys, idle=quiet(HANDSHAKE.checked(parameters))).pace
 
 
-def threshold(**parameters: int) -> float:
+def threshold(parameters: Mapping[str, int]) -> float:
     """Fewest free places of a core's queue with which it does not throttle. Every row matches every row, and results leave slowly."""
     design = HANDSHAKE.build(**parameters)
     cores = [core.it for core in design.cores]
@@ -66,7 +66,7 @@ def threshold(**parameters: int) -> float:
     return float(cores[0].queue.depth - max(levels))
 
 
-def lost(**parameters: int) -> float:
+def lost(parameters: Mapping[str, int]) -> float:
     """Results that are missing when far more are found than leave: every row matches every row, and an output that is slow."""
     keys = uniform(60, 1)
     slow = {"results": [True] * 15 + [False]}
@@ -75,8 +75,8 @@ def lost(**parameters: int) -> float:
     return float(len(whole.results) - len(run.results) + (not run.agrees) + (not whole.agrees))
 
 
-def _pace_figure(name: str, paper: float, slow: bool = False, **parameters: int) -> Figure:
-    return _figure(name, paper, "cycles a row", "A.2, A.5", lambda: pace(**parameters), parameters, slow=slow)
+def _pace_figure(name: str, paper: float, parameters: Mapping[str, int], slow: bool = False) -> Figure:
+    return _figure(name, paper, "cycles a row", "A.2, A.5", lambda: pace(parameters), parameters, slow=slow)
 
 
 def _figure(
@@ -106,17 +106,19 @@ def _figure(
 
 
 SMALL = {"cores": 4, "left_window": 32, "right_window": 32, "key": 8, "number": 12}
+UNEVEN = {**SMALL, "cores": 3, "left_window": 16, "right_window": 16}
+HUNDRED = {"cores": 100, "left_window": 1000, "right_window": 1000}
 
 FIGURES = (
-    _pace_figure("a row costs W / n cycles", 8, **SMALL),
-    _pace_figure("a row costs W / n cycles, rounded up", 6, **{**SMALL, "cores": 3, "left_window": 16, "right_window": 16}),
-    _pace_figure("a row costs W / n cycles, 100 cores", 10, slow=True, cores=100, left_window=1000, right_window=1000),
+    _pace_figure("a row costs W / n cycles", 8, SMALL),
+    _pace_figure("a row costs W / n cycles, rounded up", 6, UNEVEN),
+    _pace_figure("a row costs W / n cycles, 100 cores", 10, HUNDRED, slow=True),
     _figure(
         "throttle threshold",
         8,
         "free places",
         "A.3",
-        lambda: threshold(**SMALL),
+        lambda: threshold(SMALL),
         SMALL,
         goal="at most",
         note="seven more than a segment: a comparison takes three cycles and the signal two, where the paper counts none,"
@@ -127,7 +129,7 @@ FIGURES = (
         0,
         "results",
         "A.3",
-        lambda: lost(**SMALL),
+        lambda: lost(SMALL),
         SMALL,
         note="the paper drops rows or results then; here rows wait",
     ),

@@ -1,7 +1,7 @@
 """Rows and pairs of the joins that have a port for each stream, and the comparisons on them.
 
-What stays true: keys are unsigned and are compared with a spare bit, so that a band never wraps. A row's ``number`` is its arrival number in
-its own stream. A *stamped* row also carries ``seen``, how many rows of the other stream had been accepted before it: with
+What stays true: keys are unsigned and are compared with a spare bit, so that a band never wraps. A row's ``number`` is its arrival
+number in its own stream. A *stamped* row also carries ``seen``, how many rows of the other stream had been accepted before it: with
 both, any two rows can tell which came first and whether the engine's rule lets it see the other, wherever and whenever they meet.
 """
 

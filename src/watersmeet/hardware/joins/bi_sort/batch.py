@@ -1,8 +1,8 @@
 """The insertion buffer: rows of a batch, kept in order while they come.
 
-What stays true: the rows that are in are in falling order of their keys, an older one behind a newer one of the same key. All places compare at
-once, so a row takes one cycle to come in. PanJoin sorts a full buffer, or lets the manager sort batches (III.D, III.E); a row of
-comparators needs neither. Collecting goes on while a batch goes by (III.A: steps 1 and 2 beside 4 and 5).
+What stays true: the rows that are in are in falling order of their keys, an older one behind a newer one of the same key. All places
+compare at once, so a row takes one cycle to come in. PanJoin sorts a full buffer, or lets the manager sort batches (III.D, III.E); a
+row of comparators needs neither. Collecting goes on while a batch goes by (III.A: steps 1 and 2 beside 4 and 5).
 """
 
 from typing import Any
@@ -13,7 +13,10 @@ from amaranth.lib.wiring import In, Out
 
 
 class SortedBatch(wiring.Component):
-    """Takes rows at ``i`` while there is room; ``rows`` are the ``count`` first, the largest key first; ``clear`` empties it, and then no row may come."""
+    """Takes rows at ``i`` while there is room; the first ``count`` of ``rows`` are in, the largest key first.
+
+    ``clear`` empties it; no row may come in that cycle.
+    """
 
     def __init__(self, layout: Any, places: int) -> None:
         self.layout, self.places = layout, places

@@ -1,14 +1,15 @@
 """The manager's part (panjoin.txt III.A, III.E): collects a batch a stream, and decides what happens next.
 
-A batch is closed when it has ``batch`` rows, when it fills its stream's newest sub-window, when nothing has come for ``wait`` cycles, or when the
-other stream is about to drop a sub-window. It then goes by all sub-windows at once: it probes those of the other stream and is merged into the newest of its own.
+A batch is closed when it has ``batch`` rows, when it fills its stream's newest sub-window, when nothing has come for ``wait`` cycles,
+or when the other stream is about to drop a sub-window. It then goes by all sub-windows at once: it probes those of the other stream
+and is merged into the newest of its own.
 
-**Every pair is found once**, by the one of the two rows whose batch went by later: the other one was merged by then. Whether it is a result is decided by
-what the two rows may see, so it does not matter that batches go by in another order than rows came in.
+**Every pair is found once**, by the one of the two rows whose batch went by later: the other one was merged by then. Whether it is a
+result is decided by what the two rows may see, so it does not matter that batches go by in another order than rows came in.
 
-**Nothing is dropped too early.** There are so many sub-windows that, when all are full, the oldest holds only rows that no row that is
-still to come may see: full ones hold ``window + sub_window`` rows or more. Rows that wait in the other stream's batch came earlier, so
-that batch goes first. A sub-window is always filled exactly, so that this holds however batches were closed.
+**Nothing is dropped too early.** There are so many sub-windows that, when all are full, the oldest holds only rows that no row that
+is still to come may see: full ones hold ``window + sub_window`` rows or more. Rows that wait in the other stream's batch came
+earlier, so that batch goes first. A sub-window is always filled exactly, so that this holds however batches were closed.
 """
 
 from typing import Any
@@ -93,10 +94,9 @@ class Collector(wiring.Component):
                 m.d.comb += told.i.valid.eq(1)
                 with m.If(told.i.ready):
                     m.next = "go by"
-            with m.State("go by"):
-                with m.If(~self.busy.any()):
-                    m.d.sync += self.batch.eq(self.batch + 1)
-                    m.next = "next"
+            with m.State("go by"), m.If(~self.busy.any()):
+                m.d.sync += self.batch.eq(self.batch + 1)
+                m.next = "next"
             with m.State("drop"):
                 for k, units in enumerate(sizes.units):
                     with m.If(full[k]):

@@ -1,6 +1,6 @@
 """BI-Sort in the registry: its parameters, and what the paper says about it beside what we measure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,27 +39,34 @@ BI_SORT = Design(
 )
 
 
-def pace(keys: Mapping[str, Sequence[int]] | None = None, **parameters: int) -> float:
+def pace(parameters: Mapping[str, int], values: int = 1 << 16) -> float:
     """Cycles a row when rows never lack."""
     checked = BI_SORT.checked(parameters)
     rows = 4 * max(checked["left_window"], checked["right_window"])
-    streams = uniform(rows, 1 << 16) if keys is None else keys
-    return pass_through(BI_SORT.build(**parameters), streams, idle=quiet(checked)).pace
+    keys = uniform(rows, values)
+    return pass_through(BI_SORT.build(**parameters), keys, idle=quiet(checked)).pace
 
 
-def selectivity_effect(**parameters: int) -> float:
+def selectivity_effect(parameters: Mapping[str, int]) -> float:
     """Cycles a row where each row matches an eighth of the window, over those where it matches next to nothing."""
-    rows = 4 * parameters["left_window"]
-    return pace(uniform(rows, 8), **parameters) / pace(uniform(rows, 1 << 16), **parameters)
+    return pace(parameters, 8) / pace(parameters)
 
 
-def window_effect(**parameters: int) -> float:
+def window_effect(parameters: Mapping[str, int]) -> float:
     """Cycles a row with windows four times as long, over those with the windows given."""
     long = {name: 4 * parameters[name] for name in ("left_window", "right_window")}
-    return pace(**{**parameters, **long}) / pace(**parameters)
+    return pace({**parameters, **long}) / pace(parameters)
 
 
-SMALL = {"left_window": 64, "right_window": 64, "sub_window": 32, "batch": 16, "partition": 8, "key": 16, "number": 12}
+SMALL = {
+    "left_window": 64,
+    "right_window": 64,
+    "sub_window": 32,
+    "batch": 16,
+    "partition": 8,
+    "key": 16,
+    "number": 12,
+}
 
 
 def _figure(name: str, paper: float | None, measure: Any, **other: Any) -> Figure:
@@ -80,7 +87,7 @@ FIGURES = (
     _figure(
         "a row costs what a batch costs, shared",
         (32 + 2 * 16) / 16,
-        lambda: pace(**SMALL),
+        lambda: pace(SMALL),
         goal="at most",
         section="PanJoin III.D, IV",
         note="(C + 2 B) / B: one iteration of a prober a row of the sub-window or of the bounds",
@@ -88,7 +95,7 @@ FIGURES = (
     _figure(
         "ranges: the number of matches does not matter",
         1,
-        lambda: selectivity_effect(**{**SMALL, "ranges": 1}),
+        lambda: selectivity_effect({**SMALL, "ranges": 1}),
         unit="of the cycles a row",
         section="PanJoin V.A.3, Figure 12e",
         goal="about",
@@ -97,7 +104,7 @@ FIGURES = (
     _figure(
         "the length of the window does not matter",
         1,
-        lambda: window_effect(**SMALL),
+        lambda: window_effect(SMALL),
         unit="of the cycles a row",
         section="PanJoin III.A",
         goal="about",

@@ -5,14 +5,17 @@
   right ->
 ```
 
-Each sub-window has its own memory, merger, index, two probers (lower and upper bounds) and lister, and all work at once: a batch of B rows costs about as much as
-the slowest of them, at most C + 2 B cycles to probe a sub-window of C rows and C + B to merge, whatever the window is. A nested loop costs W / N cycles a *row*.
+Each sub-window has its own memory, merger, index, two probers (lower and upper bounds) and lister, and all work at once: a batch of B
+rows costs about as much as the slowest of them, at most C + 2 B cycles to probe a sub-window of C rows and C + B to merge, whatever
+the window is. A nested loop costs W / N cycles a *row*.
 
-Where we follow: sub-windows of C rows that are dropped whole, with a filter (III.G); insertion buffer, sorted main array, index of every N_P-th key, merger, indexer, boundary generator, prober;
-ranges as results (III.D), for which ``closed`` tells what went into the main arrays, as the manager's mirror needs it. Where we differ: block RAM instead of two channels of DDR3, so a sub-window has one merger and two
-probers (the paper's eight of each share one memory, whose bandwidth they use up; here one merger uses all of its memory's write port). The buffer is not probed: its rows are found by whoever
-comes later, or probe when their batch goes by (``collector.py``). The batch's rows go from the largest key down, so that
-one stream feeds probers and a merger that works in place. The paper leaves open how rows of two streams that are collected at the same time see one another: here by arrival numbers.
+Where we follow: sub-windows of C rows that are dropped whole, with a filter (III.G); insertion buffer, sorted main array, index of
+every N_P-th key, merger, indexer, boundary generator, prober; ranges as results (III.D), for which ``closed`` tells what went into
+the main arrays, as the manager's mirror needs it. Where we differ: block RAM instead of two channels of DDR3, so a sub-window has one
+merger and two probers (the paper's eight of each share one memory, whose bandwidth they use up; here one merger uses all of its
+memory's write port). The buffer is not probed: its rows are found by whoever comes later, or probe when their batch goes by
+(``collector.py``). The batch's rows go from the largest key down, so that one stream feeds probers and a merger that works in place.
+The paper leaves open how rows of two streams that are collected at the same time see one another: here by arrival numbers.
 """
 
 from typing import Any
@@ -25,8 +28,8 @@ from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Fork, Shared
 from watersmeet.hardware.joins.bi_sort.collector import Collector, closed_layout
 from watersmeet.hardware.joins.bi_sort.sub_window import Sizes, SubWindow
-from watersmeet.hardware.joins.handshake import merge_all
 from watersmeet.hardware.joins.intake import Intake
+from watersmeet.hardware.joins.merging import merge_all
 from watersmeet.hardware.joins.stamped import row_layout
 
 FAN_IN = 4

@@ -1,8 +1,8 @@
 """From ranges to pairs, or to records of ranges.
 
-What stays true: for each probing row, in order, every stored row of its range <start, end> is read once; the pair leaves iff one of the two
-may see the other (only in the oldest and the newest sub-windows can it be otherwise: PanJoin's filter, III.G). A range costs its
-length and one cycle. Of ranges that are given as such, one cycle, however long.
+What stays true: for each probing row, in order, every stored row of its range <start, end> is read once; the pair leaves iff one of
+the two may see the other (only in the oldest and the newest sub-windows can it be otherwise: PanJoin's filter, III.G). A range costs
+its length and one cycle. Of ranges that are given as such, one cycle, however long.
 """
 
 from typing import Any
@@ -16,7 +16,10 @@ from watersmeet.hardware.joins.stamped import may_meet, pair_layout
 
 
 def range_layout(number: int, capacity: int, units: int) -> data.StructLayout:
-    """Row ``number`` of ``batch`` (of either stream, counted from 0) matches places ``start`` to ``end`` of a sub-window of the other stream."""
+    """Row ``number`` of stream ``side`` matches places ``start`` to ``end`` of a sub-window of the other stream.
+
+    ``batch``: the number of the row's batch, those of both streams counted together, from 0.
+    """
     return data.StructLayout(
         {
             "number": number,

@@ -1,14 +1,14 @@
 """The merger (panjoin.txt IV, Figure 8) and the indexer behind it.
 
-A merger has two streams in, a comparator, and one stream out. Here one stream is the main array from its end, the other the batch from its
-largest key, and the larger of the two heads is written to where the merged array ends. So the array is merged *in place*: the writer is ahead of
-the reader by as many rows as the batch still has, and never overtakes it. The paper merges into another array, which needs
-twice the memory. What stays true: rows from ``to`` on are the merged ones, rows below ``end`` are as they were, and
-``to - end`` rows of the batch are to come. It ends when the batch does; what is smaller has not moved. So a merge takes at most M + B
+A merger has two streams in, a comparator, and one stream out. Here one stream is the main array from its end, the other the batch
+from its largest key, and the larger of the two heads is written to where the merged array ends. So the array is merged *in place*:
+the writer is ahead of the reader by as many rows as the batch still has, and never overtakes it. The paper merges into another array,
+which needs twice the memory. What stays true: rows from ``to`` on are the merged ones, rows below ``end`` are as they were, and ``to
+- end`` rows of the batch are to come. It ends when the batch does; what is smaller has not moved. So a merge takes at most M + B
 cycles, and one to begin.
 
-A row that moves is written once, to its new place, so the indexer only watches the writes: what is written to the first place of a partition is
-that partition's entry.
+A row that moves is written once, to its new place, so the indexer only watches the writes: what is written to the first place of a
+partition is that partition's entry.
 """
 
 from typing import Any

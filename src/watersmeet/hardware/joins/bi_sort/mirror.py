@@ -1,7 +1,7 @@
 """The manager's mirror of the main arrays (panjoin.txt III.D): it makes pairs of records of ranges.
 
-What stays true: after the batches that ``closed`` told of, its arrays are those of the hardware, row by row; a record speaks of the arrays as they were before its own
-batch. The filter of the oldest and the newest sub-windows is applied here, by arrival numbers.
+What stays true: after the batches that ``closed`` told of, its arrays are those of the hardware, row by row; a record speaks of the
+arrays as they were before its own batch. The filter of the oldest and the newest sub-windows is applied here, by arrival numbers.
 """
 
 from collections import defaultdict

@@ -1,12 +1,12 @@
 """The prober (panjoin.txt IV, Figure 9), and the partitioner in front of it.
 
-A prober has bounds in falling order, and walks down the main array once for all of a batch: rows from ``at`` on are beyond the present
-bound, and so beyond every later one. If the first row of the partition that ends at ``at`` is beyond it too, then so is the whole partition, and is skipped
-in one cycle by its entry in the index (the partitioner: as bounds are sorted, the next partition is near, and is looked for one after another instead of by
-rebounding search). Where it is not, its rows are compared one a cycle.
+A prober has bounds in falling order, and walks down the main array once for all of a batch: rows from ``at`` on are beyond the
+present bound, and so beyond every later one. If the first row of the partition that ends at ``at`` is beyond it too, then so is the
+whole partition, and is skipped in one cycle by its entry in the index (the partitioner: as bounds are sorted, the next partition is
+near, and is looked for one after another instead of by rebounding search). Where it is not, its rows are compared one a cycle.
 
-*Beyond* is ``key >= bound`` for a lower bound, whose position is the first row of the range, and ``key > bound`` for an upper bound, whose
-position is the end of the range. What stays true: ``at`` is the number of rows that are not known to be beyond the bound.
+*Beyond* is ``key >= bound`` for a lower bound, whose position is the first row of the range, and ``key > bound`` for an upper bound,
+whose position is the end of the range. What stays true: ``at`` is the number of rows that are not known to be beyond the bound.
 """
 
 from typing import Any

@@ -1,9 +1,10 @@
 """A sub-window as a worker keeps it: main array, index, a merger, two probers and a lister (panjoin.txt IV, Figure 7).
 
-All rows of a batch come by in falling order of their keys. To a sub-window of their own stream they are to be merged, if it is the newest, or
-nothing; to those of the other stream they are probes, whose bounds are made on the way (the boundary generator). What stays
-true: it is busy from ``begin`` until as many rows as ``count`` said have been dealt with and their results have left, and in that time only one of the two
-happens to the array, so one read port serves merger and lister. Keys are kept a second time, for the two probers.
+All rows of a batch come by in falling order of their keys. To a sub-window of their own stream they are to be merged, if it is the
+newest, or nothing; to those of the other stream they are probes, whose bounds are made on the way (the boundary generator). What
+stays true: it is busy from ``begin`` until as many rows as ``count`` said have been dealt with and their results have left, and in
+that time only one of the two happens to the array, so one read port serves merger and lister. Keys are kept a second time, for the
+two probers.
 """
 
 from dataclasses import dataclass
@@ -152,10 +153,13 @@ class SubWindow(wiring.Component):
         """-below <= right - left <= above, seen from the probing row."""
         sizes, most = self.sizes, (1 << self.sizes.key) - 1
         down, up = (sizes.below, sizes.above) if self.right else (sizes.above, sizes.below)
-        bounds = (lambda key: lower_bound(key, down), lambda key: upper_bound(key, up, most))
+        bounds = (
+            lower_bound(fork.o[0].payload.key, down),
+            upper_bound(fork.o[1].payload.key, up, most),
+        )
         for out, prober, bound in zip(fork.o, probers, bounds, strict=False):
             m.d.comb += [
-                prober.i.payload.eq(bound(out.payload.key)),
+                prober.i.payload.eq(bound),
                 prober.i.valid.eq(out.valid),
                 out.ready.eq(prober.i.ready),
             ]
