@@ -19,7 +19,12 @@ Quiet = Callable[[Mapping[str, int]], int]
 
 
 def random_run(
-    design: Design, parameters: Mapping[str, int], seed: object, rows: int = 30, values: int = 5, simulator: str = "python"
+    design: Design,
+    parameters: Mapping[str, int],
+    seed: object,
+    rows: int = 30,
+    values: int = 5,
+    simulator: str = "python",
 ) -> Run:
     """Rows with few keys, so that many match, and handshakes that hurry or dawdle."""
     rng = Random(f"{design.name} {sorted(parameters.items())} {seed}")
