@@ -62,6 +62,13 @@ def test_figures_are_the_papers_or_say_why_not(figure: Figure) -> None:
     assert figure.met(value) or figure.note, f"{figure.name}: {value}, the thesis has {figure.paper}"
 
 
+@pytest.mark.slow
+def test_the_state_machine_costs_more_than_the_flow() -> None:
+    with_states, flow = (one.measure() for one in FIGURES if one.slow)
+    assert 5 < with_states < 6
+    assert 1 < flow < 2
+
+
 def test_a_row_costs_five_cycles_a_comparison_or_one() -> None:
     parameters = {**SMALL, "number": 10, "cores": 2, "left_window": 16, "right_window": 16}
     assert 40 < pace(parameters) <= 45

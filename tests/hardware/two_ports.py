@@ -1,7 +1,7 @@
 """Joins with a port for each stream: random runs against the engine, and mutants made by changing a line of a module.
 
-``agrees`` is one random run; ``found_out`` says whether a few of them notice a design that is wrong. ``mutant`` is a module with one line of its
-text replaced: the text must be there, once, so that a mutant cannot silently become the original.
+``random_run`` is one run; ``found_out`` says whether a few of them notice a design that is wrong. ``mutant`` is a module with one line
+of its text replaced: the text must be there, once, so that a mutant cannot silently become the original.
 """
 
 import inspect

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from amaranth.lib import wiring
 
+from watersmeet.hardware.joins import split_join_run
 from watersmeet.hardware.joins.bi_flow import BiFlowJoin
 from watersmeet.hardware.joins.driving import drive_with, pass_through
 from watersmeet.hardware.registry import Design, Figure, Parameter
@@ -47,6 +48,11 @@ def pace(parameters: Mapping[str, int]) -> float:
     return pass_through(design, keys, idle=quiet(BI_FLOW.checked(parameters))).pace
 
 
+def ratio(parameters: Mapping[str, int]) -> float:
+    """How many rows the uni-flow join takes in the time in which this one takes one, with as many cores and as long windows, in cycles."""
+    return pace(parameters) / split_join_run.pace(parameters["cores"], parameters["left_window"])
+
+
 def ends() -> float:
     """Ports of a join core, clock and reset aside."""
     signature = BI_FLOW.build().cores[0].it.signature
@@ -54,6 +60,8 @@ def ends() -> float:
 
 
 ONE = {"cores": 1, "left_window": 16, "right_window": 16, "key": 8, "number": 12}
+SIXTEEN = {"cores": 16, "left_window": 256, "right_window": 256}
+PIPELINED = {**SIXTEEN, "pipelined": 1}
 
 FIGURES = (
     Figure(
@@ -77,6 +85,32 @@ FIGURES = (
         section="thesis 5.5",
         tool="the design's own structure",
         measure=ends,
+    ),
+    Figure(
+        name="uni-flow over bi-flow, 16 cores",
+        design="bi_flow",
+        parameters=SIXTEEN,
+        paper=10,
+        unit="times the rows",
+        section="thesis 5.6.7, Figure 5.5.6b",
+        tool="cycles, compiled simulation",
+        measure=lambda: ratio(SIXTEEN),
+        goal="at least",
+        slow=True,
+        note="in cycles, at one clock: five are the state machine, the rest locks and rows that wait for their neighbour."
+        " The thesis compares rows a second of two placed designs, with clocks that it does not give. Open what remains",
+    ),
+    Figure(
+        name="uni-flow over bi-flow with one comparison a cycle, 16 cores",
+        design="bi_flow",
+        parameters=PIPELINED,
+        paper=None,
+        unit="times the rows",
+        section="thesis 5.5",
+        tool="cycles, compiled simulation",
+        measure=lambda: ratio(PIPELINED),
+        slow=True,
+        note="what the flow itself costs: locks, and rows that wait for their neighbour",
     ),
 )
 DESIGNS = (BI_FLOW,)
