@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from amaranth.hdl import Shape
+
 from watersmeet.hardware.joins.driving import SIDES, drive_with, pass_through, uniform
 from watersmeet.hardware.joins.handshake import HandshakeJoin
 from watersmeet.hardware.ports import pack
@@ -75,6 +77,12 @@ def lost(parameters: Mapping[str, int]) -> float:
     return float(len(whole.results) - len(run.results) + (not run.agrees) + (not whole.agrees))
 
 
+def queue_block_rams(parameters: Mapping[str, int]) -> float:
+    """36-kbit block RAMs, 1024 words of 36 bits, that a core's queue fills."""
+    queue = HANDSHAKE.build(**parameters).cores[0].it.queue
+    return float(-(-Shape.cast(queue.layout).width // 36) * -(-queue.depth // 1024))
+
+
 def _pace_figure(name: str, paper: float, parameters: Mapping[str, int], slow: bool = False) -> Figure:
     return _figure(name, paper, "cycles a row", "A.2, A.5", lambda: pace(parameters), parameters, slow=slow)
 
@@ -89,6 +97,7 @@ def _figure(
     goal: str = "equal",
     note: str = "",
     slow: bool = False,
+    tool: str = "cycles, simulation",
 ) -> Figure:
     return Figure(
         name=name,
@@ -97,7 +106,7 @@ def _figure(
         paper=paper,
         unit=unit,
         section=f"handshake join {section}",
-        tool="cycles, simulation",
+        tool=tool,
         measure=measure,
         goal=goal,
         slow=slow,
@@ -108,6 +117,7 @@ def _figure(
 SMALL = {"cores": 4, "left_window": 32, "right_window": 32, "key": 8, "number": 12}
 UNEVEN = {**SMALL, "cores": 3, "left_window": 16, "right_window": 16}
 HUNDRED = {"cores": 100, "left_window": 1000, "right_window": 1000}
+DEEP = {"queue": 1024}
 
 FIGURES = (
     _pace_figure("a row costs W / n cycles", 8, SMALL),
@@ -123,6 +133,15 @@ FIGURES = (
         goal="at most",
         note="seven more than a segment: a comparison takes three cycles and the signal two, where the paper counts none,"
         " and one place is the queue's output register",
+    ),
+    _figure(
+        "block RAMs of a core's queue",
+        3,
+        "block RAMs of 36 kbit",
+        "A.4",
+        lambda: queue_block_rams(DEEP),
+        DEEP,
+        tool="the design's own widths",
     ),
     _figure(
         "results lost in overload",

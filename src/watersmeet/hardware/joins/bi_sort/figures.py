@@ -90,7 +90,8 @@ FIGURES = (
         lambda: pace(SMALL),
         goal="at most",
         section="PanJoin III.D, IV",
-        note="(C + 2 B) / B: one iteration of a prober a row of the sub-window or of the bounds",
+        note="(C + 2 B) / B, one iteration of a prober a row of the sub-window or a bound, is what the paper's description comes to;"
+        " 13 cycles more a batch are its way to the sub-windows and back",
     ),
     _figure(
         "ranges: the number of matches does not matter",
