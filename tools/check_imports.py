@@ -203,6 +203,15 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "mirror": (),
         "figures": ("join", "mirror"),
     },
+    "hardware/tools": {
+        "yowasp": (),
+        "verilog": (),
+        "structure": (),
+        "draw": ("structure",),
+        "strip": (),
+        "formal": ("yowasp",),
+        "synth": ("yowasp",),
+    },
     "hardware/simulate": {
         "trace": (),
         "watch": (),
