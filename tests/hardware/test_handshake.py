@@ -120,7 +120,7 @@ MUTANTS = {
         "Mux(index == self.size - 1, 0, index + 1)",
         "Mux(index == self.size, 0, index + 1)",
     ),
-    "bubbles match": ("one.live & other.live & in_band", "in_band"),
+    "bubbles match": ("both & one.live & other.live", "both"),
     "the next row does not wait for the scan": ("self.after_left) - 1)", "self.after_left) - 2)"),
     "both streams move at once": ("self.shift_left.eq(admits & ~side)", "self.shift_left.eq(admits)"),
 }

@@ -142,7 +142,14 @@ class BiFlowCore(wiring.Component):
         )
         self.busy = Signal()
         self.rows = [Signal(range(part + 2), name=f"rows_{k}") for k, part in enumerate(parts)]
-        self.watch = {"busy": self.busy, "left": self.rows[0], "right": self.rows[1]}
+        self.probe, self.probe_is_right = Signal(self.layout), Signal()
+        self.watch = {
+            "busy": self.busy,
+            "probe": self.probe.number,
+            "is_right": self.probe_is_right,
+            "left": self.rows[0],
+            "right": self.rows[1],
+        }
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -154,7 +161,7 @@ class BiFlowCore(wiring.Component):
             wiring.connect(m, wiring.flipped(ends[0]), buffer.i)
             wiring.connect(m, buffer.o, wiring.flipped(ends[1]))
             buffers.append(buffer)
-        now, probe, probe_is_right = Signal(), Signal(self.layout), Signal()
+        now, probe, probe_is_right = Signal(), self.probe, self.probe_is_right
         m.d.sync += now.eq(~now)
         last = Signal(range(max(self.parts) + 1))  # the last row of the scan
         came = [buffer.came for buffer in buffers]
@@ -315,6 +322,18 @@ class BiFlowJoin(wiring.Component):
         )
         self.gate = Gate(key, number)
         self.watch = {"intake": self.gate.intake.level}
+        for k, core in enumerate(self.cores):
+            self.watch |= {f"core{k}.{name}": signal for name, signal in core.watch.items()}
+
+    @staticmethod
+    def tell(values: dict[str, int]) -> str:
+        """What a core is at, for people: which row is compared, how many rows of both streams are there."""
+        if "intake" in values:
+            return f"{values['intake']} wait" if values["intake"] else ""
+        rows = f"{values['left']} l, {values['right']} r"
+        if not values["busy"]:
+            return rows
+        return f"{'r' if values['is_right'] else 'l'}{values['probe']} is compared; {rows}"
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

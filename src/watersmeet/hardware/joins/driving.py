@@ -13,7 +13,8 @@ from watersmeet.hardware.expected import expected, same
 from watersmeet.hardware.joins.intake import order_of
 from watersmeet.hardware.ports import pack, unpack
 from watersmeet.hardware.registry import Run
-from watersmeet.hardware.simulate import Session
+from watersmeet.hardware.simulate import Session, Trace
+from watersmeet.hardware.simulate.session import OBSERVERS
 from watersmeet.streams.window import Rows
 
 SIDES = ("left", "right")
@@ -54,7 +55,8 @@ def pass_through(
     cycles: int = 10_000_000,
 ) -> Passage:
     """Offers the keys at both ports, numbered from 0; when all is at rest, ``bubbles`` rows that are not live follow at the left one."""
-    session = Session(design, simulator, watch=False)
+    observers = OBSERVERS.get()
+    session = Session(design, simulator, watch=bool(observers))
     for name, pattern in (stalls or {}).items():
         session.stall(name, pattern)
     live = {"live": 1} if "live" in dict(design.layout) else {}
@@ -66,6 +68,8 @@ def pass_through(
     if bubbles:
         session.offer("left", [0] * bubbles)
         _settle(session, cycles, idle)
+    for seen in observers:
+        seen.append((design, _trace(session)))
     order = order_of(taken)
     layouts = {name: sink.port.layout for name, sink in session.lines.sinks.items()}
     return Passage(
@@ -77,6 +81,19 @@ def pass_through(
         },
         cycles=session.lines.last + 1,
         simulator=session.model.name,
+    )
+
+
+def _trace(session: Session) -> Trace:
+    lines = session.lines
+    return Trace(
+        simulator=session.model.name,
+        cycles=lines.last + 1,
+        simulated=lines.cycle,
+        settled=True,
+        taken={name: source.taken for name, source in lines.sources.items()},
+        given={name: sink.given for name, sink in lines.sinks.items()},
+        watched=lines.watched,
     )
 
 

@@ -124,7 +124,15 @@ class HandshakeCore(wiring.Component):
                 "results": Out(stream.Signature(self.result)),
             }
         )
-        self.watch = {"queue": self.queue.level, "throttle": self.throttle}
+        # The rows that are compared in this cycle, if any.
+        self.one, self.other, self.meet = Signal(self.layout), Signal(self.layout), Signal()
+        self.watch = {
+            "compares": self.meet,
+            "left": self.one.number,
+            "right": self.other.number,
+            "queue": self.queue.level,
+            "throttle": self.throttle,
+        }
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -148,7 +156,7 @@ class HandshakeCore(wiring.Component):
                 probe_is_right.eq(self.shift_right),
             ]
         # First step: the two rows. Second: the comparisons. Third: the queue.
-        one, other, both = Signal(self.layout), Signal(self.layout), Signal()
+        one, other, both = self.one, self.other, Signal()
         stored = Mux(left.going, left.row, right.row)
         m.d.sync += [
             one.eq(Mux(probe_is_right, stored, probe)),
@@ -156,8 +164,9 @@ class HandshakeCore(wiring.Component):
             both.eq(left.going | right.going),
         ]
         match, found = Signal(), Signal(self.result)
+        m.d.comb += self.meet.eq(both & one.live & other.live)
         m.d.sync += [
-            match.eq(both & one.live & other.live & in_band(one.key, other.key, self.below, self.above)),
+            match.eq(self.meet & in_band(one.key, other.key, self.below, self.above)),
             found.left.eq(one.number),
             found.right.eq(other.number),
             found.key.eq(one.key),
@@ -244,6 +253,21 @@ class HandshakeJoin(wiring.Component):
         self.intake = Intake(self.layout)
         self.admission = Admission(self.layout, cores, max(self.rights), max(self.lefts))
         self.watch = {"intake": self.intake.level, "stopped": self.admission.stopped}
+        for k, core in enumerate(self.cores):
+            self.watch |= {f"core{k}.{name}": signal for name, signal in core.watch.items()}
+
+    @staticmethod
+    def tell(values: dict[str, int]) -> str:
+        """What a core is at, for people: which rows meet, how many results wait."""
+        parts = []
+        if values.get("compares"):
+            parts.append(f"l{values['left']} meets r{values['right']}")
+        if values.get("queue"):
+            parts.append(f"{values['queue']} found")
+        parts += [name for name in ("throttle", "stopped") if values.get(name)]
+        if values.get("intake"):
+            parts.append(f"{values['intake']} wait")
+        return ", ".join(parts)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -67,7 +67,19 @@ class BiSortJoin(wiring.Component):
         )
         self.intake, self.collector = Intake(self.layout), Collector(sizes, wait)
         self.units = [Shared(SubWindow, sizes, side) for side in (0, 1) for _ in range(sizes.units[side])]
-        self.watch = {"intake": self.intake.level, **self.collector.watch}
+        self.watch = {"intake": self.intake.level}
+        self.watch |= {f"collected.{name}": signal for name, signal in self.collector.watch.items()}
+        for k, unit in enumerate(self.units):
+            name = f"l{k}" if k < sizes.units[0] else f"r{k - sizes.units[0]}"
+            self.watch |= {f"{name}.{part}": signal for part, signal in unit.watch.items()}
+
+    @staticmethod
+    def tell(values: dict[str, int]) -> str:
+        """What a part is at, for people: rows that wait or are collected, rows of a sub-window."""
+        if "size" in values:
+            rows = f"{values['size']} rows" if values["size"] else ""
+            return f"{rows} at work".strip() if values["busy"] else rows
+        return ", ".join(f"{value} {name}" for name, value in values.items() if value)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
