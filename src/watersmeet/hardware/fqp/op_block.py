@@ -56,6 +56,8 @@ class OpBlock(wiring.Component):
                 "busy": Out(1),
             }
         )
+        self.used, self.ported = Signal(operators), Signal(12)
+        self.watch = {"used": self.used, "ported": self.ported, "busy": self.busy}
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -81,6 +83,7 @@ class OpBlock(wiring.Component):
             managers.append(manager)
             windows.append(window)
             levels += [before.level != 0, after.level != 0, manager.inside]
+        m.d.comb += [self.used.eq(queries.used), self.ported.eq(queries.ported)]
         self._program(m, queries, unit, managers)
         self._coordinate(m, queries, unit, join, managers)
         self._store(m, queries, join, managers, windows)

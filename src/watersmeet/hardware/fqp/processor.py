@@ -95,7 +95,7 @@ class Fqp(wiring.Component):
             if target is None:
                 wiring.connect(m, source, wiring.flipped(self.results))
             elif all(isinstance(self.topology.named[split(end)[0]], parts.OpBlock) for end in (link.source, link.target)):
-                m.submodules[f"queue_{at}"] = queue = Queue(self.queue)
+                m.submodules[f"queue_{at}"] = queue = Shared(Queue, self.queue)
                 wiring.connect(m, source, queue.i)
                 wiring.connect(m, queue.o, target)
                 moving.append(queue.busy)

@@ -47,6 +47,7 @@ class QueryBuffer(wiring.Component):
                 "join": Out(JOIN),
                 "clear": Out(1),
                 "inside": Out(1),  # within an instruction
+                "ported": Out(12),  # the stream of the last reset
                 "term_at": In(range(terms)),
                 "term": Out(TERM),  # a cycle later
                 "keep_at": In(self.index),
@@ -68,7 +69,7 @@ class QueryBuffer(wiring.Component):
             self.code.ready.eq(1),
         ]
         self.slot, self.head = Signal(self.index), Signal(HEAD)
-        self.ports, self.ported = Signal(3), Signal(12)  # of the last reset, and its stream
+        self.ports = Signal(3)  # of the last reset
         self.free_slot, self.free_entry = Signal(self.index), Signal(range(self.terms))
         for k in reversed(range(self.operators)):
             with m.If(~self.used[k]):

@@ -117,7 +117,7 @@ class _Script:
             raise OptionError("a fabric for FQP must hold windows of rows; got holding(), which is for windows of time")
         self.qp = Processor(windows=dict(windows), schemas=schemas, fabric=fabric)
         self.schemas = {stream: dict(_fields(schema)) for stream, schema in schemas.items()}
-        self.codes, self.program, self.loaded = Codes(), None, None
+        self.codes = Codes()
         self.parts: list[tuple[Loaded | None, list[int] | tuple[str, list[tuple[int, Any]]]]] = []
         self.rows: list[tuple[str, Loaded | None]] = []
         self.counts: Counter[str] = Counter()
@@ -126,8 +126,8 @@ class _Script:
         self.starts: list[int] = []
         self.coded = 0
         self.all: list[Loaded] = []
-        self.program: Program | None
-        self.loaded: Loaded | None
+        self.program: Program | None = None
+        self.loaded: Loaded | None = None
         self.kinds: dict[tuple[int, int], list[tuple[str, int, pa.DataType]]] = {}
 
     def step(self, step: Step) -> None:
@@ -196,7 +196,7 @@ class _Script:
 
     def sizes(self, given: Mapping[str, int]) -> dict[str, int]:
         """The smallest design, from the default on, that all programs fit; refused if it was given too small."""
-        need = dict(SIZES)
+        need = dict.fromkeys(SIZES, 1)
         for one in self.all:
             blocks = Counter(b_id for b_id, _ in one.operators)
             terms: Counter[int] = Counter()
@@ -210,9 +210,9 @@ class _Script:
         for name, value in given.items():
             if name not in need:
                 raise OptionError(f"a size of FQP must be one of {', '.join(need)}; got {name!r}")
-            if value < need[name] and need[name] > SIZES[name]:
+            if value < need[name]:
                 raise OptionError(f"{name} must be at least {need[name]} for these queries; got {value}")
-        return {**need, **given}
+        return {name: max(need[name], SIZES[name]) for name in need} | dict(given)
 
     def words(self, queue: int) -> list[int]:
         """All words in order. Where operators put rows into lanes, no more is on its way at once than a queue holds."""
