@@ -196,9 +196,10 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "cells": ("ir",),
         "memory": ("cells",),
         "body": ("memory",),
-        "loop": ("body",),
         "netlist": (),
-        "program": ("loop", "netlist"),
+        "machine": ("body", "netlist"),
+        "loop": ("machine",),
+        "program": ("loop",),
         "model": ("program",),
     },
     "api": {
