@@ -81,7 +81,9 @@ class Program:
         tuple[int, str, str], ...
     ] = ()  # stream-ID, stream and entry of what comes in; "": the end of all
     results: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the streams that are each query's
-    flows: Mapping[Key, int] = field(default_factory=dict)  # the stream-ID of each flow, also of those that are gone
+    flows: Mapping[Key, int] = field(
+        default_factory=dict
+    )  # the stream-ID of each flow, also of those that are gone
 
 
 def program_of(assignment: Assignment, before: Program | None = None) -> Program:
@@ -95,7 +97,9 @@ class _Programming:
         self.routes: Routes = routes_of(assignment)
         self.known = known = before.flows if before is not None else {}
         kept = {key: number for key, number in known.items() if key in self.routes.flows}
-        numbers = count(max((FIRST - 1, *known.values())) + 1)  # results that are on their way keep their meaning
+        numbers = count(
+            max((FIRST - 1, *known.values())) + 1
+        )  # results that are on their way keep their meaning
         self.ids: dict[Key, int] = {}
         for key in self.routes.flows:
             self.ids[key] = ENDED if key[0] == END else kept[key] if key in kept else next(numbers)
@@ -238,7 +242,11 @@ class _Programming:
 
     def _body(self, op: Operator) -> list[Chunk]:
         chunks = [self._term(term) for term in op.terms]
-        crossing = (at for at, term in enumerate(op.terms) if term.right is not None and term.left.leaf != term.right.leaf)
+        crossing = (
+            at
+            for at, term in enumerate(op.terms)
+            if term.right is not None and term.left.leaf != term.right.leaf
+        )
         key = next(crossing, None) if op.kind == "join" else None
         if key is not None:
             chunks[key] = replace(chunks[key], function="key")

@@ -8,7 +8,7 @@ as soon as it can, which the assigner counts on (docs/fabric.md).
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -57,6 +57,18 @@ class BufferManager(wiring.Component):
             }
         )
 
+    def goes_on(self, whose: Any) -> Value:
+        """The bypass: all but instructions for this block."""
+        return whose != For.QUERY_BUFFER
+
+    def is_free(self, wanted: Value) -> Value:
+        """A row that is wanted here waits for the units."""
+        return ~wanted | self.grant
+
+    def lives(self, dropped: Value) -> Value:
+        """A row that a selection has dropped empties its slot."""
+        return ~dropped
+
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         word, head = self.i.payload, data.View(HEAD, self.i.payload.data)
@@ -76,8 +88,8 @@ class BufferManager(wiring.Component):
         m.d.comb += [
             self.wants.eq(self.i.valid & wanted & ~self.inside),
             self.holds.eq(self.inside & ((whose == For.OPERATORS) | (whose == For.JOIN))),
-            passes.eq(now != For.QUERY_BUFFER),
-            free.eq((~wanted | self.grant) & ((now != For.OPERATORS) | self.row.ready)),
+            passes.eq(self.goes_on(now)),
+            free.eq(self.is_free(wanted) & ((now != For.OPERATORS) | self.row.ready)),
             self.onward.payload.eq(word),
             self.onward.valid.eq(self.i.valid & passes & free),
             self.i.ready.eq(free & (~passes | self.onward.ready)),
@@ -113,7 +125,7 @@ class BufferManager(wiring.Component):
             self.kept.number.eq(Mux(self.inside, number, word.data[:32])),
             self.kept.count.eq(Mux(self.inside, count + 1, 0)),
             self.left.eq(Mux(self.inside & is_key, is_left, was_left)),
-            self.kept.live.eq(~Mux(self.inside, dropped, word.mark)),
+            self.kept.live.eq(self.lives(Mux(self.inside, dropped, word.mark))),
         ]
         with m.If(takes & ~self.inside):
             m.d.sync += [number.eq(word.data[:32]), dropped.eq(word.mark), count.eq(0), key.null.eq(1)]

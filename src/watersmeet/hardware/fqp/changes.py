@@ -27,7 +27,9 @@ class Loaded:
     operators: Mapping[tuple[int, int], tuple[Instruction, Instruction]]
     switches: Mapping[tuple[int, int], Instruction]
     columns: Mapping[str, tuple[int, ...]]  # by stream, the attributes that travel
-    lanes: Mapping[int, int]  # by stream-ID, the words that one row of it may put into lanes; none if it puts nothing there
+    lanes: Mapping[
+        int, int
+    ]  # by stream-ID, the words that one row of it may put into lanes; none if it puts nothing there
 
 
 def loaded(assignment: Assignment, program: Program, codes: Codes, schemas: Schemas) -> Loaded:
@@ -58,10 +60,14 @@ def _check(op: Operator) -> None:
             f"an operator on FQP must compare columns and constants, and keep columns; got {op}; compute it before, or after"
         )
     if op.kind == "join" and any("#" in leaf for leaf in op.leaves):
-        raise FabricError(f"a join on FQP must be of two different streams; got {op}; run it without hardware")
+        raise FabricError(
+            f"a join on FQP must be of two different streams; got {op}; run it without hardware"
+        )
     below = op.inputs[0]
     if isinstance(below, Operator) and below.kind == "projection":
-        raise FabricError(f"an operator on FQP must read rows before they are projected; got {op}; run it without hardware")
+        raise FabricError(
+            f"an operator on FQP must read rows before they are projected; got {op}; run it without hardware"
+        )
 
 
 def _chunk(chunk: Chunk, program: Program, codes: Codes, schemas: Schemas) -> Chunk:

@@ -67,7 +67,9 @@ class Codes:
                     " run it without hardware"
                 )
         if family(kind) == "text" and chunk.condition not in _SAME:
-            raise FabricError(f"{what}, on FQP must be by {', '.join(_SAME)}; got {chunk.condition}; run it without hardware")
+            raise FabricError(
+                f"{what}, on FQP must be by {', '.join(_SAME)}; got {chunk.condition}; run it without hardware"
+            )
         if chunk.constant is None:
             return chunk
         code = self._offset(kind, chunk.constant) if chunk.other else self._constant(kind, chunk.constant)
@@ -96,8 +98,16 @@ class Codes:
             return self.code(kind, value) if family(kind) == "text" else None
         if sort == "bool":
             return raw[0] if pa.types.is_boolean(kind) else None
-        fits = {"date": pa.types.is_date32, "timestamp": pa.types.is_timestamp, "duration": pa.types.is_duration}
-        if sort not in fits or not fits[sort](kind) or (sort != "date" and constant.scale != _SCALES[kind.unit]):
+        fits = {
+            "date": pa.types.is_date32,
+            "timestamp": pa.types.is_timestamp,
+            "duration": pa.types.is_duration,
+        }
+        if (
+            sort not in fits
+            or not fits[sort](kind)
+            or (sort != "date" and constant.scale != _SCALES[kind.unit])
+        ):
             return None
         return int.from_bytes(raw, "little", signed=True)
 
@@ -121,7 +131,10 @@ def family(kind: pa.DataType) -> str:
         return f"decimal {kind.scale}"
     if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)):
         return "text"
-    if any(test(kind) for test in (pa.types.is_boolean, pa.types.is_date32, pa.types.is_timestamp, pa.types.is_duration)):
+    if any(
+        test(kind)
+        for test in (pa.types.is_boolean, pa.types.is_date32, pa.types.is_timestamp, pa.types.is_duration)
+    ):
         return str(kind)
     raise FabricError(
         f"a column on FQP must have a type of at most 64 bits that codes can say, or be a text; got {kind}; cast it, or run it without"

@@ -15,7 +15,7 @@ Instructions for blocks go by lane S, those for the network to both lanes.
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -39,6 +39,10 @@ class Dealer(wiring.Component):
             }
         )
 
+    def is_quiet(self, since: Value) -> Value:
+        """Nothing moves in the blocks, and nothing has been sent that they could not have shown yet."""
+        return (since == SETTLED) & ~self.busy
+
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.taken = taken = Buffer(WORD)
@@ -53,7 +57,7 @@ class Dealer(wiring.Component):
         quiet, same, goes = Signal(), Signal(), Signal()
         to_r, to_s, clear = Signal(), Signal(), Signal()
         m.d.comb += [
-            quiet.eq((since == SETTLED) & ~self.busy),
+            quiet.eq(self.is_quiet(since)),
             same.eq(begun & (word.q == code) & (word.q | (word.id == of))),
             to_r.eq(Mux(word.q, word.id != BLOCK, ~word.s)),
             to_s.eq(Mux(word.q, 1, word.s)),

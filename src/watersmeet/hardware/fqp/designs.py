@@ -30,19 +30,31 @@ def rows(count: int, values: int = 32, seed: int = 0) -> list[tuple[str, dict[st
     return found[:count]
 
 
-def _drive(name: str, fabric: Fabric, parameters: Mapping[str, int], streams: Any, simulator: str, options: Any) -> Run:
+def _drive(
+    name: str, fabric: Fabric, parameters: Mapping[str, int], streams: Any, simulator: str, options: Any
+) -> Run:
     """``streams``: rows in order of arrival, ``("a", {"k": 3})``. One query a chain, each with a band of its own."""
     window, size = parameters["blocks"] * parameters["window"], parameters.get("chains", 1)
     sides = [f"last_rows({one}, {window}) {one}" for one in "ab"]
     queries = [
-        f"CREATE QUERY q{k} AS SELECT a.k AS a, b.k AS b FROM {' JOIN '.join(sides)} ON a.k = b.k + {k}" for k in range(size)
+        f"CREATE QUERY q{k} AS SELECT a.k AS a, b.k AS b FROM {' JOIN '.join(sides)} ON a.k = b.k + {k}"
+        for k in range(size)
     ]
     given: Sequence[Step] = rows(400) if streams is None else list(streams)
     windows = {"a": Rows(window), "b": Rows(window)}
     answer = run(fabric, [*queries, *given], schemas=SCHEMAS, windows=windows, simulator=simulator, **options)
     notes = {"words of instructions": answer.instructions, "queries": size}
     found = tuple(answer.numbers)
-    return Run(name, dict(parameters), answer.rows, found, answer.cycles, answer.trace.simulator, answer.agrees, notes)
+    return Run(
+        name,
+        dict(parameters),
+        answer.rows,
+        found,
+        answer.cycles,
+        answer.trace.simulator,
+        answer.agrees,
+        notes,
+    )
 
 
 def _chain(blocks: int, window: int) -> Fqp:
@@ -77,7 +89,14 @@ DESIGNS = (
         },
         OpBlock,
     ),
-    Design("op_chain", "OP-Chain: OP-Blocks in a row", "thesis 4.2", {"blocks": BLOCKS, "window": WINDOW}, _chain, _drive_chain),
+    Design(
+        "op_chain",
+        "OP-Chain: OP-Blocks in a row",
+        "thesis 4.2",
+        {"blocks": BLOCKS, "window": WINDOW},
+        _chain,
+        _drive_chain,
+    ),
     Design(
         "parallel_fqp",
         "Parallel FQP: OP-Chains beside each other",

@@ -21,7 +21,14 @@ def _chain(window: int, turn: int) -> float:
 
 
 def _figure(
-    name: str, paper: float | None, unit: str, section: str, measure: Callable[[], float], note: str, goal: str = "at most", slow: bool = False
+    name: str,
+    paper: float | None,
+    unit: str,
+    section: str,
+    measure: Callable[[], float],
+    note: str,
+    goal: str = "at most",
+    slow: bool = False,
 ) -> Figure:
     design = "op_chain" if slow else "op_block"
     parameters = {"blocks": 16, "window": WINDOW} if slow else {"window": WINDOW}
@@ -36,7 +43,14 @@ FIGURES = (
     ),
     _figure("bypass a block", 4, "cycles", "table 4.5.4", bypass, ""),
     *(
-        _figure(f"{kind}, one block", paper, "cycles a tuple", "4.5.7, table 4.5.5", partial(cycles_a_tuple, kind), note)
+        _figure(
+            f"{kind}, one block",
+            paper,
+            "cycles a tuple",
+            "4.5.7, table 4.5.5",
+            partial(cycles_a_tuple, kind),
+            note,
+        )
         for kind, paper, note in _TUPLES
     ),
     *(

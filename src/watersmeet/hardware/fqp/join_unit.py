@@ -111,7 +111,9 @@ class JoinUnit(wiring.Component):
         found = holds(m, key.condition, ours, theirs, key.constant, "key_holds")
         return other.live & (found | ~self.join.keyed)
 
-    def _give(self, m: Module, first: Any, step: Any, new: Any, place: Any, from_s: Any, other: Any, at: Any) -> None:
+    def _give(
+        self, m: Module, first: Any, step: Any, new: Any, place: Any, from_s: Any, other: Any, at: Any
+    ) -> None:
         """The match as a row: the new row's segments, then the held one's. Addresses are a cycle ahead."""
         total, ahead = Signal(range(2 * self.columns + 1)), Signal(range(2 * self.columns + 2))
         segment = Signal(SEGMENT)

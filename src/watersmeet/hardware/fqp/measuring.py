@@ -36,7 +36,9 @@ def share(stream: int, lane: str, first: int, held: int, size: int) -> Chunk:
     return Chunk("window", 0, lane, stream, constant=Constant("binary", raw))
 
 
-def instruction(kind: str, block: int = 1, place: int = 0, blocks: int = 1, window: int = WINDOW) -> Instruction:
+def instruction(
+    kind: str, block: int = 1, place: int = 0, blocks: int = 1, window: int = WINDOW
+) -> Instruction:
     """An operator for a block: a row of R with a key above 25; its key; a pair with equal keys."""
     body: tuple[Chunk, ...] = ()
     if kind == "selection":
@@ -115,7 +117,9 @@ def chain(blocks: int, window: int, share_of_pairs: float, turn: int = 1, most: 
     """
     rng = Random(f"{blocks} {window} {share_of_pairs}")
     values = round(1 / share_of_pairs) if share_of_pairs else 1 << 40
-    code = [one for k in range(blocks) for one in (reset(k + 1), instruction("join", k + 1, k, blocks, window))]
+    code = [
+        one for k in range(blocks) for one in (reset(k + 1), instruction("join", k + 1, k, blocks, window))
+    ]
     words = words_of(code)
     filled, counted = 2 * blocks * window, 160
     starts = []
@@ -130,6 +134,8 @@ def chain(blocks: int, window: int, share_of_pairs: float, turn: int = 1, most: 
     return Rates((end - begin) / (counted - 1), given / (end - begin))
 
 
-def saturation(blocks: int, window: int, shares: Sequence[float] = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15)) -> float:
+def saturation(
+    blocks: int, window: int, shares: Sequence[float] = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15)
+) -> float:
     """The smallest of some match probabilities at which results leave in 95 of 100 cycles; 1 if none does."""
     return next((one for one in shares if chain(blocks, window, one).output >= 0.95), 1.0)

@@ -31,7 +31,9 @@ class OpBlock(wiring.Component):
     ``columns``: of one. ``busy``: something is in it that may still change what it holds or gives, but for results that wait at the port.
     """
 
-    def __init__(self, window: int = 16, operators: int = 4, terms: int = 8, attributes: int = 16, columns: int = 4) -> None:
+    def __init__(
+        self, window: int = 16, operators: int = 4, terms: int = 8, attributes: int = 16, columns: int = 4
+    ) -> None:
         for name, value, least in (
             ("window", window, 1),
             ("operators", operators, 2),
@@ -62,7 +64,9 @@ class OpBlock(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.queries = queries = QueryBuffer(self.operators, self.terms, self.attributes)
-        m.submodules.processing = unit = ProcessingUnit(self.operators, self.terms, self.attributes, self.columns)
+        m.submodules.processing = unit = ProcessingUnit(
+            self.operators, self.terms, self.attributes, self.columns
+        )
         m.submodules.join = join = JoinUnit(self.window, self.columns)
         m.submodules.result = result = Buffer(WORD)
         wiring.connect(m, result.o, wiring.flipped(self.result))
@@ -106,7 +110,10 @@ class OpBlock(wiring.Component):
         ]
         m.d.comb += [unit.table[k].eq(queries.table[k]) for k in range(self.operators)]
         m.d.comb += [unit.owner[k].eq(queries.owner[k]) for k in range(self.terms)]
-        for lane, share, manager in ((LANE_R, queries.join.r, managers[0]), (LANE_S, queries.join.s, managers[1])):
+        for lane, share, manager in (
+            (LANE_R, queries.join.r, managers[0]),
+            (LANE_S, queries.join.s, managers[1]),
+        ):
             plain = [
                 queries.used[k]
                 & ~queries.joins[k]
@@ -133,7 +140,9 @@ class OpBlock(wiring.Component):
             s.row.ready.eq(unit.i.ready),
             join.o.ready.eq(unit.i.ready),
             unit.i.valid.eq(r.row.valid | s.row.valid | join.o.valid),
-            unit.i.payload.eq(Mux(join.o.valid, join.o.payload, Mux(s.row.valid, s.row.payload, r.row.payload))),
+            unit.i.payload.eq(
+                Mux(join.o.valid, join.o.payload, Mux(s.row.valid, s.row.payload, r.row.payload))
+            ),
         ]
 
     def _store(self, m: Module, queries: Any, join: Any, managers: Any, windows: Any) -> None:

@@ -8,7 +8,7 @@ selection drops goes on in the lanes as one marked word.
 Segment-at-a-time (4.3): values are kept by attribute number, so terms find them whatever the row's schema, and a segment that a row does
 not have is NULL; the thesis has a flag a segment, which its filter unit combines. Here the row waits in this unit's buffer until all terms
 are known, so nothing invalid leaves it.
-Cycles of the thesis: 13 a tuple for a selection, 11 for a projection, with one segment. Here 11 and 8: comparisons overlap with their reads.
+Cycles of the thesis: 13 a tuple for a selection, 11 for a projection, with one segment. Here 11 and 8: comparisons and reads overlap.
 """
 
 from typing import Any

@@ -32,7 +32,11 @@ def lanes_of(topology: Topology) -> dict[str, str]:
                 f" {one.kind}; use Fabric.op_chain or Fabric.parallel_fqp"
             )
     exits = [one for one in topology.components if isinstance(one, parts.Exit)]
-    found = {one.name: _lane(topology, f"{one.name}.out") for one in topology.components if isinstance(one, parts.Entry)}
+    found = {
+        one.name: _lane(topology, f"{one.name}.out")
+        for one in topology.components
+        if isinstance(one, parts.Entry)
+    }
     if sorted(found.values()) not in (["s"], ["r", "s"]) or len(exits) != 1:
         raise OptionError(
             f"a fabric for FQP must have one exit and an entry for each lane, at least for S, by which instructions come; got"
@@ -77,7 +81,9 @@ class Fqp(wiring.Component):
             elif isinstance(one, parts.ResultBuffer):
                 self.parts[one.name] = ResultBuffer(one.fan_in)
         self.watch = {
-            f"{name}_busy": part.busy for name, part in self.parts.items() if not isinstance(part, ResultBuffer)
+            f"{name}_busy": part.busy
+            for name, part in self.parts.items()
+            if not isinstance(part, ResultBuffer)
         } | {"waits": self.dealer.waits}
 
     def elaborate(self, platform: Any) -> Module:
@@ -94,7 +100,10 @@ class Fqp(wiring.Component):
             source, target = self._port(link.source), self._port(link.target)
             if target is None:
                 wiring.connect(m, source, wiring.flipped(self.results))
-            elif all(isinstance(self.topology.named[split(end)[0]], parts.OpBlock) for end in (link.source, link.target)):
+            elif all(
+                isinstance(self.topology.named[split(end)[0]], parts.OpBlock)
+                for end in (link.source, link.target)
+            ):
                 m.submodules[f"queue_{at}"] = queue = Shared(Queue, self.queue)
                 wiring.connect(m, source, queue.i)
                 wiring.connect(m, queue.o, target)
@@ -126,9 +135,8 @@ class Fqp(wiring.Component):
     def _ends(self, m: Module) -> None:
         """Ports without a wire: what leaves there is gone, nothing comes."""
         wired = {end for link in self.topology.links for end in (link.source, link.target)}
-        for name, part in self.parts.items():
-            component = self.topology.named[name]
-            for port in component.outputs:
+        for name in self.parts:
+            for port in self.topology.named[name].outputs:
                 if f"{name}.{port}" not in wired:
                     m.d.comb += self._port(f"{name}.{port}").ready.eq(1)
         if "r" not in self.lanes.values():
@@ -140,9 +148,7 @@ class Queue(wiring.Component):
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
-        super().__init__(
-            {"i": In(stream.Signature(WORD)), "o": Out(stream.Signature(WORD)), "busy": Out(1)}
-        )
+        super().__init__({"i": In(stream.Signature(WORD)), "o": Out(stream.Signature(WORD)), "busy": Out(1)})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

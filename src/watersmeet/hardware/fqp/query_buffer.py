@@ -104,7 +104,11 @@ class QueryBuffer(wiring.Component):
                 with m.If((goes >> self.owner[entry])[0]):
                     m.d.sync += self.taken[entry].eq(0)
         with m.Elif(head.inst == INSTS.index("join")):
-            m.d.sync += [self.join.out.eq(head.out), self.join.keyed.eq(0), self.joins.bit_select(self.free_slot, 1).eq(1)]
+            m.d.sync += [
+                self.join.out.eq(head.out),
+                self.join.keyed.eq(0),
+                self.joins.bit_select(self.free_slot, 1).eq(1),
+            ]
             m.d.comb += self.clear.eq(1)
 
     # ---- further words --------------------------------------------------------------------------------------------
@@ -200,5 +204,7 @@ class QueryBuffer(wiring.Component):
         m.d.comb += [
             self.keep_write.en.eq(1),
             self.keep_write.addr.eq(self.slot),
-            self.keep_write.data.eq(Mux(head.inst == INSTS.index("projection"), keeps, (1 << self.attributes) - 1)),
+            self.keep_write.data.eq(
+                Mux(head.inst == INSTS.index("projection"), keeps, (1 << self.attributes) - 1)
+            ),
         ]

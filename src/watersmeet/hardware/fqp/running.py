@@ -39,8 +39,12 @@ class Answer:
     rows: int
     instructions: int  # words of instructions
     cycles: int
-    taken: Sequence[int]  # by row of the script, the cycle at which its first word was taken
-    numbers: Sequence[tuple[int, ...]]  # of each result that left, the arrival numbers: of lane R, then of lane S
+    taken: Sequence[
+        int | None
+    ]  # by row of the script, the cycle at which its first word was taken; None: no query reads it
+    numbers: Sequence[
+        tuple[int, ...]
+    ]  # of each result that left, the arrival numbers: of lane R, then of lane S
     trace: Trace = field(repr=False, compare=False)
     design: Fqp = field(repr=False, compare=False)
 
@@ -92,14 +96,16 @@ def run(
     trace = simulate(
         design,
         {"chunks": words},
-        offers=None if offers is None else {"chunks": [*offers[: len(words)], *[0] * (len(words) - len(offers))]},
+        offers=None
+        if offers is None
+        else {"chunks": [*offers[: len(words)], *[0] * (len(words) - len(offers))]},
         stalls=None if stalls is None else {"results": stalls},
         cycles=cycles,
         simulator=simulator,
         watch=watch,
     )
     results, numbers = made.results([payload for _, payload in trace.given["results"]])
-    taken = [trace.taken["chunks"][at] for at in made.starts]
+    taken = [None if at is None else trace.taken["chunks"][at] for at in made.starts]
     return Answer(
         results, made.expected, len(made.rows), made.coded, trace.cycles, taken, numbers, trace, design
     )
@@ -112,9 +118,13 @@ class _Script:
         self.lanes = lanes_of(fabric.topology)
         for name, window in windows.items():
             if not isinstance(window, Rows):
-                raise OptionError(f"windows on FQP must be Rows(n), slots for n rows; got {window!r} for {name!r}")
+                raise OptionError(
+                    f"windows on FQP must be Rows(n), slots for n rows; got {window!r} for {name!r}"
+                )
         if fabric.topology.holds:
-            raise OptionError("a fabric for FQP must hold windows of rows; got holding(), which is for windows of time")
+            raise OptionError(
+                "a fabric for FQP must hold windows of rows; got holding(), which is for windows of time"
+            )
         self.qp = Processor(windows=dict(windows), schemas=schemas, fabric=fabric)
         self.schemas = {stream: dict(_fields(schema)) for stream, schema in schemas.items()}
         self.codes = Codes()
@@ -123,7 +133,7 @@ class _Script:
         self.counts: Counter[str] = Counter()
         self.places: dict[tuple[str, int], int] = {}  # by stream and arrival number, the place among all rows
         self.expected: dict[str, list[dict[str, Any]]] = {}
-        self.starts: list[int] = []
+        self.starts: list[int | None] = []
         self.coded = 0
         self.all: list[Loaded] = []
         self.program: Program | None = None
@@ -225,8 +235,8 @@ class _Script:
                 before = ""
                 continue
             stream, segments = part
-            self.starts.append(len(words))
             inputs = [one for one in now.program.inputs if one[1] == stream] if now else []
+            self.starts.append(len(words) if inputs else None)
             for number, _, entry in inputs:
                 room = queue // now.lanes[number] if now and number in now.lanes else 0
                 streak = streak + 1 if stream == before else 1
@@ -235,8 +245,6 @@ class _Script:
                     streak = 1
                 words += self._row(number, self.lanes[entry] == "s", segments)
             before = stream
-            if not inputs:  # nobody reads it
-                self.starts[-1] = max(0, len(words) - 1)
         return words
 
     @staticmethod
@@ -255,7 +263,9 @@ class _Script:
 
     # ---- out ------------------------------------------------------------------------------------------------------
 
-    def results(self, payloads: Sequence[int]) -> tuple[dict[str, list[dict[str, Any]]], list[tuple[int, ...]]]:
+    def results(
+        self, payloads: Sequence[int]
+    ) -> tuple[dict[str, list[dict[str, Any]]], list[tuple[int, ...]]]:
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in self.expected}
         numbers, row = [], []
         for payload in payloads:
@@ -275,7 +285,9 @@ class _Script:
         for query, streams in now.program.results.items():
             if stream in streams:
                 shown = self.kinds[id(now), stream]
-                found.setdefault(query, []).append({name: self._value(values, at, kind) for name, at, kind in shown})
+                found.setdefault(query, []).append(
+                    {name: self._value(values, at, kind) for name, at, kind in shown}
+                )
         return numbers
 
     def _value(self, values: Mapping[int, dict[str, int]], number: int, kind: pa.DataType) -> Any:

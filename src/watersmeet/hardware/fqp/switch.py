@@ -75,7 +75,9 @@ class SwitchD(wiring.Component):
         m.d.sync += self.busy.eq(busy.any())
         return m
 
-    def _learn(self, m: Module, word: Any, head: Any, takes: Any, inside: Any, known: Any, masks: Any) -> None:
+    def _learn(
+        self, m: Module, word: Any, head: Any, takes: Any, inside: Any, known: Any, masks: Any
+    ) -> None:
         """Head, chunk, mask: three words. A stream that is known keeps its entry; one with an empty mask may be forgotten."""
         entry, place, same = Signal(range(self.streams)), Signal(range(self.streams)), Signal(12)
         for k in reversed(range(self.streams)):

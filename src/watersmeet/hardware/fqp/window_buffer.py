@@ -11,7 +11,7 @@ far rows have come in either lane, and a count window is not exact (``dealer.py`
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -56,6 +56,10 @@ class WindowBuffer(wiring.Component):
             }
         )
 
+    def after(self, turn: Value) -> Value:
+        """The slot after a slot: with the row that gets it, the row that had it expires."""
+        return Mux(turn + 1 == self.share.size, 0, turn + 1)
+
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.rows = rows = Memory(shape=self.held, depth=self.window + 1, init=[])
@@ -80,7 +84,7 @@ class WindowBuffer(wiring.Component):
             self.segment.eq(fetch.data),
         ]
         with m.If(self.close):
-            m.d.sync += turn.eq(Mux(turn + 1 == self.share.size, 0, turn + 1))
+            m.d.sync += turn.eq(self.after(turn))
             with m.If(own & (self.place == self.fill)):
                 m.d.sync += self.fill.eq(self.fill + 1)
         with m.If(self.clear):
