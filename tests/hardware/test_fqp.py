@@ -143,7 +143,7 @@ def test_two_simulators_agree_cycle_for_cycle() -> None:
     held = [word for k in range(9) for word in measuring.row(measuring.S, k, k % 3)]
     sent = [word for k in range(9) for word in measuring.row(measuring.R, k, k % 4)]
     trace = both(
-        lambda: OpBlock(4),
+        lambda: OpBlock(measuring.WINDOW),
         ("compiled", "python"),
         inputs={"s_in": words + held, "r_in": sent},
         offers={"r_in": [90 + k for k in range(len(sent))]},

@@ -94,7 +94,7 @@ def _in_lanes(
         ports[one.out] = ports.get(one.out, 0) | reset.port & (TO_R | TO_S)
     made = _below(readers, joined)
     ways = {ports.get(out, 0) for out in made} - {0}
-    if len(ways | {TO_R | TO_S} & ways) > 1 or TO_R | TO_S in ways:
+    if len(ways) > 1 or TO_R | TO_S in ways:
         raise FabricError(
             "results of joins on FQP must leave by the result port, or all by one lane; got both lanes: they could wait for each other;"
             " use a fabric with more memory a block, so that what reads them stands where they are made"
