@@ -133,6 +133,7 @@ def test_values_of_every_sort_come_back_as_they_went_in() -> None:
         [*script, *(("x", one) for one in values)],
         schemas={"x": kinds},
         windows=windows,
+        simulator="python",
     )
     agrees(found)
     assert sum(map(len, found.results.values())) == 2 + 1 + 2 + 2 + 2 + 3 + 1
@@ -195,7 +196,16 @@ def test_without_a_mutation_both_agree() -> None:
     assert sound()
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+FAST = (
+    "no stall between streams",
+    "expiry a row late",
+    "no bypass for rows that are wanted",
+)  # each is compiled
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in FAST else pytest.mark.slow) for one in MUTANTS]
+)
 def test_mutants_are_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*MUTANTS[name])
     assert not sound()
@@ -274,10 +284,14 @@ def test_cycles_of_a_block() -> None:
 
 
 def test_every_design_builds_and_agrees_with_the_processor() -> None:
-    small = {"op_chain": {"blocks": 2, "window": 4}, "parallel_fqp": {"chains": 2, "blocks": 1, "window": 5}}
+    small = {
+        "op_chain": ({"blocks": 2, "window": 4}, SMALL),
+        "parallel_fqp": ({"chains": 2, "blocks": 1, "window": 5}, SIZES),
+    }
     for design in DESIGNS:
         if design.drive is not None:
-            found = design.run(small[design.name], rows(60, values=4))
+            parameters, sizes = small[design.name]
+            found = design.run(parameters, rows(60, values=4), sizes=sizes)
             assert found.agrees
             assert len(found.results) > 20
         else:
