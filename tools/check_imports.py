@@ -199,7 +199,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "model": ("lines",),
         "python": ("lines", "watch"),
         "compiled": ("lines", "watch"),
-        "session": ("trace", "model", "python", "compiled"),
+        "verilator": ("compiled",),
+        "session": ("trace", "model", "python", "verilator"),
     },
     "hardware/simulate/compiled": {
         "ir": (),

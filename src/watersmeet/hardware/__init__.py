@@ -12,6 +12,7 @@ from watersmeet.hardware.fqp import run as run_fqp  # noqa: E402
 from watersmeet.hardware.ports import pack, unpack  # noqa: E402
 from watersmeet.hardware.registry import Design, Figure, Parameter, Run  # noqa: E402
 from watersmeet.hardware.simulate import Session, Trace, simulate  # noqa: E402
+from watersmeet.hardware.tools import Synthesis, prove, synth, verilog  # noqa: E402
 
 __all__ = [
     "Design",
@@ -19,13 +20,17 @@ __all__ = [
     "Parameter",
     "Run",
     "Session",
+    "Synthesis",
     "Trace",
     "design",
     "designs",
     "figures",
     "pack",
+    "prove",
     "run",
     "run_fqp",
     "simulate",
+    "synth",
     "unpack",
+    "verilog",
 ]

@@ -15,7 +15,7 @@ from watersmeet.hardware.simulate.model import Model
 from watersmeet.hardware.simulate.python import PythonModel
 from watersmeet.hardware.simulate.trace import Trace
 
-SIMULATORS = ("auto", "compiled", "python")
+SIMULATORS = ("auto", "compiled", "python", "verilator")
 OBSERVERS: ContextVar[tuple[list[tuple[Any, Trace]], ...]] = ContextVar("observers", default=())
 
 
@@ -130,9 +130,12 @@ def _model(design: Any, simulator: str, watch: bool, constants: Mapping[str, int
     values = _constants(design, constants)
     if simulator == "python":
         return PythonModel(design, watch, values)
-    from watersmeet.hardware.simulate.compiled.model import (
-        CompiledModel,
-    )  # LLVM and Yosys only when asked for
+    # LLVM, Yosys and Verilator only when they are asked for.
+    if simulator == "verilator":
+        from watersmeet.hardware.simulate.verilator import VerilatorModel
+
+        return VerilatorModel(design, watch, values)
+    from watersmeet.hardware.simulate.compiled.model import CompiledModel
 
     return CompiledModel(design, watch, values)
 

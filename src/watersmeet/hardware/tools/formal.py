@@ -52,7 +52,7 @@ class Conserves(wiring.Component):
     def __init__(self, block: Any, ways: Sequence[Way], patience: int, mark_bits: int = 0) -> None:
         self.block, self.ways, self.patience, self.mark_bits = block, ways, patience, mark_bits
         self.ports = {port.name: port for port in stream_ports(block)}
-        free = {}
+        free: dict[str, Any] = {}
         for name, port in self.ports.items():
             free |= (
                 {f"{name}_valid": In(1), f"{name}_payload": In(port.width)}
