@@ -113,8 +113,8 @@ class Machine:
     def join(
         self, b_id: int, number: int, one: Instruction, stream: int, lane: str, what: Any, trail: tuple
     ) -> list:
-        inputs = [chunk for chunk in one.body if chunk.tag == "input"]
-        core = next(chunk.attribute for chunk in one.body if chunk.tag == "share")
+        inputs = [chunk for chunk in one.body if chunk.tag in ("input", "window")]
+        core = next((chunk.attribute for chunk in one.body if chunk.tag == "share"), 0)
         found = []
         held = self.waiting[b_id, number]
         mine = [at for at, chunk in enumerate(inputs) if (chunk.other, chunk.condition) == (stream, lane)]

@@ -131,12 +131,16 @@ def test_the_windows_of_a_chain_are_filled_in_the_order_in_which_rows_come_by() 
         [
             (chunk.condition, chunk.constant.text)
             for chunk in one.body
-            if chunk.tag == "input" and chunk.constant
+            if chunk.tag == "window" and chunk.constant
         ]
         for one in program_of(found).instructions
         if one.inst == "join"
     ]
-    assert held == [[("r", "100"), ("s", "50")], [("r", "100"), ("s", "100")], [("r", "50"), ("s", "100")]]
+    assert held == [
+        [("r", "100 of 250 from 0"), ("s", "50 of 250 from 200")],
+        [("r", "100 of 250 from 100"), ("s", "100 of 250 from 100")],
+        [("r", "50 of 250 from 200"), ("s", "100 of 250 from 0")],
+    ]
 
 
 def test_a_selection_before_a_join_is_a_part_of_it_where_no_block_comes_before() -> None:

@@ -11,7 +11,7 @@ the left); rows carry their arrival numbers, 32 bits a stream, by which windows 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from watersmeet.errors import FabricError
@@ -27,7 +27,7 @@ INSTS = (
     "gswitch_l", "gswitch_d", "lswitch", "reset", "selection", "projection", "join", "aggregation", "order_by", "synchronise",
 )  # fmt: skip
 POLICIES = ("r_out", "s_out", "result")
-TAGS = ("mask", "input", "share", "term", "condition", "output", "column", "constant", "call")
+TAGS = ("mask", "input", "share", "term", "condition", "output", "column", "constant", "call", "window")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ class Chunk:
 
     - ``mask``: of ways out (``constant``). ``input``: stream (``other``), lane (``condition``: "r", "s" or ""), rows held (``constant``).
     - ``share``: this core's place (``attribute``) among all (``other``).
-    - ``term``: attribute, condition, other attribute, constant. ``condition``, ``output``: so many steps follow (``attribute``), the
+    - ``window``: of a join in OP-Blocks: stream (``other``), lane (``condition``), rows held (``attribute``; if 0, the constant has three
+      numbers of 32 bits: the first slot that is held here, how many, and how many slots the window has in all).
+    - ``term``: attribute, condition, other attribute, constant; function "key": the one by which a join looks at what it holds, a column of
+      each stream. ``condition``, ``output``: so many steps follow (``attribute``), the
       output's function.
     - ``column``, ``constant``, ``call``: a step of postfix code; of a call the name is the constant, and ``attribute`` how many values it
       takes.
@@ -78,21 +81,28 @@ class Program:
         tuple[int, str, str], ...
     ] = ()  # stream-ID, stream and entry of what comes in; "": the end of all
     results: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the streams that are each query's
+    flows: Mapping[Key, int] = field(
+        default_factory=dict
+    )  # the stream-ID of each flow, also of those that are gone
 
 
-def program_of(assignment: Assignment) -> Program:
-    """The program of an assignment."""
-    return _Programming(assignment).program()
+def program_of(assignment: Assignment, before: Program | None = None) -> Program:
+    """The program of an assignment. What ``before``, which runs, has a number for keeps it, so that only what has changed is sent."""
+    return _Programming(assignment, before).program()
 
 
 class _Programming:
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, before: Program | None) -> None:
         self.assignment, self.topology = assignment, assignment.topology
         self.routes: Routes = routes_of(assignment)
+        self.known = known = before.flows if before is not None else {}
+        kept = {key: number for key, number in known.items() if key in self.routes.flows}
+        numbers = count(
+            max((FIRST - 1, *known.values())) + 1
+        )  # results that are on their way keep their meaning
         self.ids: dict[Key, int] = {}
-        numbers = count(FIRST)
         for key in self.routes.flows:
-            self.ids[key] = ENDED if key[0] == END else next(numbers)
+            self.ids[key] = ENDED if key[0] == END else kept[key] if key in kept else next(numbers)
         if max(self.ids.values(), default=0) >= LAST:
             raise FabricError(
                 f"a fabric must have at most {LAST - FIRST} flows, as a stream-ID has 12 bits; got {len(self.ids)}; "
@@ -100,6 +110,8 @@ class _Programming:
             )
         self.attributes: dict[tuple[str, str], int] = {}
         self.columns: list[Attribute] = []
+        for attribute in before.attributes if before is not None else ():
+            self._attribute(attribute)
         self.segments = segments_of(assignment)
 
     def program(self) -> Program:
@@ -126,6 +138,7 @@ class _Programming:
                 if isinstance(flow, Stream)
             ),
             results,
+            {**self.known, **self.ids},
         )
 
     # ---- network ------------------------------------------------------------------------------------------------
@@ -196,16 +209,28 @@ class _Programming:
                 for key, lane in inputs[1:]
             ]
         cores = len(placement.slots)
-        chunks = [Chunk("share", attribute=at, other=cores)]
+        chained = all(lane for _, lane in inputs)
+        chunks = [] if chained and cores == 1 else [Chunk("share", attribute=at, other=cores)]
         for k, (key, lane) in enumerate(inputs):
             window = op.windows[k]
             assert window is not None
-            rows = -(-window // cores)
-            if lane:
+            if chained:
                 blocks = placement.slots if lane == "r" else placement.slots[::-1]
-                rows = self._filled(window, blocks)[placement.slots[at]]
-            chunks.append(Chunk("input", condition=lane, other=self.ids[key], constant=_number(rows)))
+                chunks.append(self._window(self.ids[key], lane, window, blocks, placement.slots[at]))
+            else:
+                rows = -(-window // cores)
+                chunks.append(Chunk("input", condition=lane, other=self.ids[key], constant=_number(rows)))
         return chunks
+
+    def _window(self, stream: int, lane: str, window: int, blocks: Sequence[str], place: str) -> Chunk:
+        """Which slots of a window an OP-Block holds: row n of the stream has slot n modulo the window's size."""
+        shares = self._filled(window, blocks)
+        first, held = sum(shares[name] for name in blocks[: blocks.index(place)]), shares[place]
+        if held == window and window < 1 << 14:
+            return Chunk("window", held, lane, stream)
+        raw = b"".join(number.to_bytes(4, "little") for number in (first, held, window))
+        text = f"{held} of {window} from {first}"
+        return Chunk("window", 0, lane, stream, constant=Constant("binary", raw, text=text))
 
     def _filled(self, window: int, blocks: Sequence[str]) -> dict[str, int]:
         """How much of a window each OP-Block holds: in the order in which rows come by, each as much as it can."""
@@ -217,6 +242,14 @@ class _Programming:
 
     def _body(self, op: Operator) -> list[Chunk]:
         chunks = [self._term(term) for term in op.terms]
+        crossing = (
+            at
+            for at, term in enumerate(op.terms)
+            if term.right is not None and term.left.leaf != term.right.leaf
+        )
+        key = next(crossing, None) if op.kind == "join" else None
+        if key is not None:
+            chunks[key] = replace(chunks[key], function="key")
         for code in op.code:
             chunks += [Chunk("condition", attribute=len(code)), *self._code(code)]
         for output in op.outputs:

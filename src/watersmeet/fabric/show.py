@@ -100,6 +100,8 @@ def _chunk(program: Program, chunk: Chunk) -> str:
                 if value != "0"
                 else f"stream {chunk.other}"
             )
+        case "window":
+            return f"stream {chunk.other}{chunk.condition} holds {value or chunk.attribute}"
         case "share":
             return f"core {chunk.attribute + 1} of {chunk.other}"
         case "term":

@@ -8,6 +8,7 @@ from watersmeet.extras import need
 need("the hardware", "amaranth", "hardware")
 
 from watersmeet.hardware.catalog import design, designs, figures, run  # noqa: E402
+from watersmeet.hardware.fqp import run as run_fqp  # noqa: E402
 from watersmeet.hardware.ports import pack, unpack  # noqa: E402
 from watersmeet.hardware.registry import Design, Figure, Parameter, Run  # noqa: E402
 from watersmeet.hardware.simulate import Session, Trace, simulate  # noqa: E402
@@ -27,6 +28,7 @@ __all__ = [
     "pack",
     "prove",
     "run",
+    "run_fqp",
     "simulate",
     "synth",
     "unpack",

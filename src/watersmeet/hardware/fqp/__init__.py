@@ -1,6 +1,7 @@
-"""The flexible query processor."""
+"""The flexible query processor: OP-Blocks in chains, programmed by instructions that come with the data (thesis, chapter 4)."""
 
-from watersmeet.hardware.registry import Design, Figure
+from watersmeet.hardware.fqp.designs import DESIGNS
+from watersmeet.hardware.fqp.figures import FIGURES
+from watersmeet.hardware.fqp.running import Answer, run
 
-DESIGNS: tuple[Design, ...] = ()
-FIGURES: tuple[Figure, ...] = ()
+__all__ = ["DESIGNS", "FIGURES", "Answer", "run"]
