@@ -47,7 +47,10 @@ class CircularMJ(wiring.Component):
         self.widths = Widths(streams, key, keys, number, band)
         self.window, self.order, self.buffer = window, order, buffer
         super().__init__(
-            {"rows": In(stream.Signature(self.widths.row)), "results": Out(stream.Signature(self.widths.result))}
+            {
+                "rows": In(stream.Signature(self.widths.row)),
+                "results": Out(stream.Signature(self.widths.result)),
+            }
         )
         self.watch = {f"level_{k}": Signal(16, name=f"level_{k}") for k in range(streams)}
         self.watch |= {f"waiting_{k}": Signal(range(order + 1), name=f"waiting_{k}") for k in range(streams)}

@@ -30,7 +30,9 @@ class TwoStageCore(wiring.Component):
         queue: int = 4,
     ) -> None:
         if widths.streams != 3:
-            raise OptionError(f"streams of a join in two stages must be 3; got {widths.streams}; use circular_mj")
+            raise OptionError(
+                f"streams of a join in two stages must be 3; got {widths.streams}; use circular_mj"
+            )
         if stash and deal == PRINTED:
             raise OptionError(
                 "stash must be 0 if all windows are split: a core does not hear of the rows of others that expire; use the exact one"

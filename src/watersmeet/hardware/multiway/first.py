@@ -35,7 +35,16 @@ class FirstStage(wiring.Component):
     """``stash`` 0: none. ``deal``: ALONE stores every row; PRINTED its turn of every stream; EXACT its turn of A, which looks nowhere else."""
 
     def __init__(
-        self, widths: Widths, a: int, b: int, spare: int, stash: int, recompute: bool, deal: str, cores: int, queue: int
+        self,
+        widths: Widths,
+        a: int,
+        b: int,
+        spare: int,
+        stash: int,
+        recompute: bool,
+        deal: str,
+        cores: int,
+        queue: int,
     ) -> None:
         self.widths, self.a, self.b, self.spare = widths, a, b, spare
         self.stash, self.recompute, self.deal, self.cores, self.queue = stash, recompute, deal, cores, queue
@@ -83,7 +92,10 @@ class FirstStage(wiring.Component):
         )
         # What the processing unit reads: ``left`` slots of a source from ``at`` down, then ``rest`` slots of A from ``rest_at`` down.
         self.now, self.active = Signal(self.work), Signal()
-        self.at, self.left = Signal(range(max(self.a, self.ring_b.slots, self.stash))), Signal(range(most + 1))
+        self.at, self.left = (
+            Signal(range(max(self.a, self.ring_b.slots, self.stash))),
+            Signal(range(most + 1)),
+        )
         self.rest, self.rest_at = Signal(range(self.a + 1)), Signal(range(self.a))
         self.reads, self.last = Signal(), Signal()  # it reads in this cycle; and is done with the row
         self.quiet = Signal()  # nothing is between the read and the queues
@@ -194,7 +206,10 @@ class FirstStage(wiring.Component):
 
     def _may(self, m: Module, row: Any, locks_it: Any, stores_b: Any) -> Any:
         """Whether the next row can be taken in this cycle."""
-        locks, since = Signal(8), Signal(range(self.spare + 1))  # rows of C that need B; rows of B since the first of them
+        locks, since = (
+            Signal(8),
+            Signal(range(self.spare + 1)),
+        )  # rows of C that need B; rows of B since the first of them
         m.d.sync += locks.eq(locks + locks_it - self.released)
         with m.If(locks == 0):
             m.d.sync += since.eq(0)
@@ -285,7 +300,9 @@ class FirstStage(wiring.Component):
         else:
             m.d.comb += self.quiet.eq(1)
 
-    def _compare_pairs(self, m: Module, late: Any, early_valid: Any, late_valid: Any, message: Any, pairs: Any) -> None:
+    def _compare_pairs(
+        self, m: Module, late: Any, early_valid: Any, late_valid: Any, message: Any, pairs: Any
+    ) -> None:
         """Rows of C with the stash: results; and new pairs on their way into it."""
         w, keeper, row = self.widths, self.keeper, late.row
         pair, kept, result = Signal(keeper.pair), Signal(), Signal(w.result)

@@ -38,7 +38,11 @@ class Widths:
     def row(self) -> Any:
         """A row that arrives."""
         return data.StructLayout(
-            {"stream": range(self.streams), "keys": data.ArrayLayout(self.key, self.keys), "number": self.number}
+            {
+                "stream": range(self.streams),
+                "keys": data.ArrayLayout(self.key, self.keys),
+                "number": self.number,
+            }
         )
 
     @property

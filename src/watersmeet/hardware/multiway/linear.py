@@ -98,7 +98,9 @@ class LinearStage(wiring.Component):
             self.slot.eq(at),
             reads.eq(active & self.room & ((near != 0) | self.granted)),
             near_read.addr.eq(Cat(place, target)),
-            passes.eq(head.valid & ~active & self.room & ((head.payload.is_row & 1) if self.step else searched)),
+            passes.eq(
+                head.valid & ~active & self.room & ((head.payload.is_row & 1) if self.step else searched)
+            ),
             self.begins.eq(0),
         ]
         with m.If(head.valid & ~active & searches & (self.may_begin if self.step == 0 else 1)):
@@ -192,7 +194,10 @@ class LinearMJ(wiring.Component):
             raise OptionError(f"flight must be a power of two from 2 on; got {flight}")
         self.widths, self.window, self.flight = Widths(streams, key, keys, number, band), window, flight
         super().__init__(
-            {"rows": In(stream.Signature(self.widths.row)), "results": Out(stream.Signature(self.widths.result))}
+            {
+                "rows": In(stream.Signature(self.widths.row)),
+                "results": Out(stream.Signature(self.widths.result)),
+            }
         )
         self.watch = {"flying": Signal(range(flight + 1))}
 

@@ -53,7 +53,10 @@ class ParallelMJ(wiring.Component):
         self.share, self.exact, self.stash, self.spare = window // cores, bool(exact), stash, spare
         self.queue = queue or (max(4, 2 * cores) if exact else 4)
         super().__init__(
-            {"rows": In(stream.Signature(self.widths.row)), "results": Out(stream.Signature(self.widths.result))}
+            {
+                "rows": In(stream.Signature(self.widths.row)),
+                "results": Out(stream.Signature(self.widths.result)),
+            }
         )
         self.watch = {"level_0": Signal(8), "pairs_0": Signal(range(stash + 1))}
 

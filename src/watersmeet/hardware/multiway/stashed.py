@@ -42,7 +42,10 @@ class StashedMJ(wiring.Component):
         self.widths, self.window = Widths(3, key, keys, number, band), window
         self.core = TwoStageCore(self.widths, window, window, window, spare, stash, recompute)
         super().__init__(
-            {"rows": In(stream.Signature(self.widths.row)), "results": Out(stream.Signature(self.widths.result))}
+            {
+                "rows": In(stream.Signature(self.widths.row)),
+                "results": Out(stream.Signature(self.widths.result)),
+            }
         )
         self.watch = {
             "covered": Signal(range(window + 1)),
