@@ -1,16 +1,16 @@
 """Circular-MJ: a ring of stages, one a stream, and a chain that brings every row to every stage (thesis 6.1, figure 6.1.4).
 
-Stage k has the window of stream k. A row of stream i begins at stage i + 1; its partial results go round the ring; stage i - 1 makes
-the results. As in the thesis: distribution chain, circular bus from neighbour to neighbour with a field for each stream, stage buffers, order
-control (``order.py``), partial results before new rows, results collected from all stages.
+Stage k has the window of stream k. A row of stream i begins at stage i + 1; its partial results go round the ring; stage i - 1
+makes the results. As in the thesis: distribution chain, circular bus from neighbour to neighbour with a field for each stream,
+stage buffers, order control (``order.py``), partial results before new rows, results collected from all stages.
 
 Otherwise than in the thesis, each with its reason:
-- Nothing is dropped. The thesis drops partial results when a stage buffer is nearly full, as all stages might wait for one another round the ring.
-  Here a stage buffer is a queue for each stream of origin, and a search that has no room makes way for another (``stage.py``).
-  Let L be the oldest row that is not done everywhere. All rows before it are done, so no order buffer holds one of them and every stage
-  takes L. In the queues of L's origin nothing stands before its partial results, and the queue of its last place empties into the
-  exit; so they move, place by place from the end. Only as many rows as an order buffer has entries come after L, so those that go
-  before it at a stage are finitely many: L gets done, with buffers of any length.
+- Nothing is dropped. The thesis drops partial results when a stage buffer is nearly full, as all stages might wait for one another
+  round the ring. Here a stage buffer is a queue for each stream of origin, and a search that has no room makes way for another
+  (``stage.py``). Let L be the oldest row that is not done everywhere. All rows before it are done, so no order buffer holds one of
+  them and every stage takes L. In the queues of L's origin nothing stands before its partial results, and the queue of its last
+  place empties into the exit; so they move, place by place from the end. Only as many rows as an order buffer has entries come
+  after L, so those that go before it at a stage are finitely many: L gets done, with buffers of any length.
 - Rows are stored while the core looks through the window, so the chain does not wait for a search.
 - Where the thesis does not say: a partial result waits for its own row to come by the chain.
 

@@ -37,9 +37,9 @@ class TwoStageCore(wiring.Component):
             raise OptionError(
                 "stash must be 0 if all windows are split: a core does not hear of the rows of others that expire; use the exact one"
             )
-        self.widths, self.stash, self.a = widths, stash, a
-        self.first = FirstStage(widths, a, b, spare, stash, bool(recompute), deal, cores, queue)
-        self.second = SecondStage(widths, b, b + spare, c)
+        self.widths, self.stash = widths, stash
+        self.args_first = (widths, a, b, spare, stash, bool(recompute), deal, cores, queue)
+        self.args_second = (widths, b, b + spare, c)
         super().__init__(
             {
                 "position": In(range(max(2, cores))),
@@ -54,7 +54,8 @@ class TwoStageCore(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.first, m.submodules.second = first, second = self.first, self.second
+        m.submodules.first = first = FirstStage(*self.args_first)
+        m.submodules.second = second = SecondStage(*self.args_second)
         wiring.connect(m, wiring.flipped(self.rows), first.rows)
         wiring.connect(m, first.line, second.line)
         m.d.comb += [

@@ -1,18 +1,19 @@
 """The first stage of Stashed-MJ: the windows of A and B, the processing unit, storage and expiration, and the stash (thesis 6.2.1).
 
-A row of A looks through B, a row of B through A; the pairs go to the stash and on to the second stage. A row of C reads the stash, whose
-results leave at once, and looks through the rows of A that the stash does not cover (``recompute``; without it, through all of A if it
-does not cover them all, as in thesis 6.2.2); what it finds there goes on to the second stage, which looks through B.
+A row of A looks through B, a row of B through A; the pairs go to the stash and on to the second stage. A row of C reads the stash,
+whose results leave at once, and looks through the rows of A that the stash does not cover (``recompute``; without it, through all
+of A if it does not cover them all, as in thesis 6.2.2); what it finds there goes on to the second stage, which looks through B.
 
-The next row is taken in the cycle of the last read of the one before: a row costs as many cycles as it reads slots, at least one. With a
-stash, a row of A or B also waits until the pairs before it are in the stash, and a row of C that comes after one of those.
+The next row is taken in the cycle of the last read of the one before: a row costs as many cycles as it reads slots, at least one.
+With a stash, a row of A or B also waits until the pairs before it are in the stash, and a row of C that comes after one of those.
 
-B is written here and read by the second stage, for rows of C that came before. The thesis locks it against rows of B as long (6.3.1). Here the
-ring of B has ``spare`` slots, and only the row of B after so many waits: 0 is the thesis's lock.
+B is written here and read by the second stage, for rows of C that came before. The thesis locks it against rows of B as long
+(6.3.1). Here the ring of B has ``spare`` slots, and only the row of B after so many waits: 0 is the thesis's lock.
 
 Whose turn it is to store (thesis 6.2.4) is counted for each stream that is dealt out over several cores; ``deal`` says which.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
@@ -32,7 +33,7 @@ ALONE, PRINTED, EXACT = "alone", "printed", "exact"
 
 
 class FirstStage(wiring.Component):
-    """``stash`` 0: none. ``deal``: ALONE stores every row; PRINTED its turn of every stream; EXACT its turn of A, which looks nowhere else."""
+    """``stash`` 0: none. ``deal``: ALONE stores every row; PRINTED in turn, of every stream; EXACT in turn of A, which looks nowhere else."""
 
     def __init__(
         self,
@@ -342,7 +343,7 @@ class FirstStage(wiring.Component):
         with m.If(late_valid):
             m.d.sync += steps[0].eq(late.age)
         m.d.comb += self.quiet.eq(~(early_valid | late_valid | sent))
-        for before, after in zip(steps, steps[1:], strict=False):
+        for before, after in pairwise(steps):
             m.d.sync += after.eq(before)
         with m.If(keeper.came_b | ~keeper.busy):
             m.d.sync += [step.eq(0) for step in steps]

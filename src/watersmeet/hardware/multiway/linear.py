@@ -1,19 +1,21 @@
 """Linear-MJ: a line of N - 1 stages, one a step, that share the windows through a crossbar (thesis 6.4.1, figure 6.4.1).
 
-The first stage takes the first step of every row, through whichever window its stream looks at first, the second the second, and so on. Rows
-are stored behind the last stage, and every stage keeps the rows that have passed it and are not stored yet in its Int-buf.
+The first stage takes the first step of every row, through whichever window its stream looks at first, the second the second, and so
+on. Rows are stored behind the last stage, and every stage keeps the rows that have passed it and are not stored yet in its Int-buf.
 
-What stays true: messages go down the line in the order of arrival, so a stage has passed exactly the rows that came before the one it works
-on. It therefore knows, for each stream, which rows that one sees: the newest ``fill`` that have passed it. Of them the newest ``near`` are
-read from Int-buf (thesis: all that are there are considered), the older ones from the window. The thesis has to leave
-out the oldest rows of the window, which should have gone for those in Int-buf, and this is the same count. Storing row x replaces a row that no
-row behind x may see, and all that are still in the line are behind x. So a store never waits for a search, and there are no locks on windows
-(the thesis names them as a drawback). What is left of its drawbacks is the crossbar: each window has one read port, and if two stages want
-the same window in one cycle the later stage gets it, which empties the line. Nothing can block: rows go down only.
+What stays true: messages go down the line in the order of arrival, so a stage has passed exactly the rows that came before the one
+it works on. It therefore knows, for each stream, which rows that one sees: the newest ``fill`` that have passed it. Of them the
+newest ``near`` are read from Int-buf (thesis: all that are there are considered), the older ones from the window. The thesis has to
+leave out the oldest rows of the window, which should have gone for those in Int-buf, and this is the same count. Storing row x
+replaces a row that no row behind x may see, and all that are still in the line are behind x. So a store never waits for a search,
+and there are no locks on windows (the thesis names them as a drawback). What is left of its drawbacks is the crossbar: each window
+has one read port, and if two stages want the same window in one cycle the later stage gets it, which empties the line. Nothing can
+block: rows go down only.
 
 ``flight`` bounds the rows between the first stage and the store, so that Int-buf has a slot for each.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
@@ -98,11 +100,17 @@ class LinearStage(wiring.Component):
             self.slot.eq(at),
             reads.eq(active & self.room & ((near != 0) | self.granted)),
             near_read.addr.eq(Cat(place, target)),
-            passes.eq(
-                head.valid & ~active & self.room & ((head.payload.is_row & 1) if self.step else searched)
-            ),
+            passes.eq(head.valid & ~active & self.room & (head.payload.is_row if self.step else searched)),
             self.begins.eq(0),
         ]
+
+        def done() -> None:
+            """The search is over: a partial result leaves; a row of the first stage has still to go on."""
+            if self.step == 0:
+                m.d.sync += searched.eq(1)
+            else:
+                m.d.comb += head.ready.eq(1)
+
         with m.If(head.valid & ~active & searches & (self.may_begin if self.step == 0 else 1)):
             m.d.comb += self.begins.eq(1)
             with m.If(fills[target] != 0):
@@ -113,20 +121,15 @@ class LinearStage(wiring.Component):
                     near.eq(nears[target]),
                     place.eq(places[target] - 1),
                 ]
-            with m.Elif(1 if self.step == 0 else 0):
-                m.d.sync += searched.eq(1)
-            with m.Else():
-                m.d.comb += head.ready.eq(1)
+            with m.Else():  # nothing to look through
+                done()
         with m.If(reads):
             m.d.sync += [at.eq(_below(at, self.window)), left.eq(left - 1), place.eq(place - 1)]
             with m.If(near != 0):
                 m.d.sync += near.eq(near - 1)
             with m.If(left == 1):
                 m.d.sync += active.eq(0)
-                if self.step == 0:
-                    m.d.sync += searched.eq(1)
-                else:
-                    m.d.comb += head.ready.eq(1)
+                done()
         m.d.comb += [
             near_write.addr.eq(Cat(places[origin], origin)),
             near_write.data.eq(head.payload.row),
@@ -208,7 +211,7 @@ class LinearMJ(wiring.Component):
         for step, stage in enumerate(stages):
             m.submodules[f"stage_{step}"] = stage
         self._first(m, stages[0])
-        for before, after in zip(stages, stages[1:], strict=False):
+        for before, after in pairwise(stages):
             m.submodules[f"queue_{after.step}"] = queue = Fifo(after.message, LINE)
             m.d.comb += [queue.i.payload.eq(before.onward), queue.i.valid.eq(before.onward_valid)]
             m.d.sync += before.room.eq(queue.level <= LINE - IN_FLIGHT)

@@ -1,15 +1,15 @@
 """Parallel-MJ: every row goes to every core, each of which is a join of three streams in two stages (thesis 6.2.4).
 
-As printed, every window is split over the P cores: a row is stored by the core whose turn it is, and looks for partners on all. A result
-whose two stored rows lie on different cores is found by nobody, and of N streams about 1 / P^(N-2) of the results are left: here 1 / P.
-``exact=0`` builds it so.
+As printed, every window is split over the P cores: a row is stored by the core whose turn it is, and looks for partners on all. A
+result whose two stored rows lie on different cores is found by nobody, and of N streams about 1 / P^(N-2) of the results are left:
+here 1 / P. ``exact=0`` builds it so.
 
-``exact=1`` deals out stream 0 only, and has the other two whole on every core. A row of stream 0 looks for partners on its home core, where all
-of them are; a row of the others looks on all cores, first through the core's share of stream 0. So each result is found once, on the
-home core of its row of stream 0. The work is the same: rows of the others read W / P slots on each of P cores, a row of stream 0 reads W slots on
-one. For that the cores must not keep step: a queue in front of each (``queue`` rows, about 2 P) lets the others go on. The price is
-memory, P times the windows of two streams. A stash works too (``stash`` pairs a core), which the thesis leaves open (6.4.6): a row of stream 0 and all its pairs
-are on one core, and rows of stream 1 expire on all.
+``exact=1`` deals out stream 0 only, and has the other two whole on every core. A row of stream 0 looks for partners on its home
+core, where all of them are; a row of the others looks on all cores, first through the core's share of stream 0. So each result is
+found once, on the home core of its row of stream 0. The work is the same: rows of the others read W / P slots on each of P cores, a
+row of stream 0 reads W slots on one. For that the cores must not keep step: a queue in front of each (``queue`` rows, about 2 P)
+lets the others go on. The price is memory, P times the windows of two streams. A stash works too (``stash`` pairs a core), which
+the thesis leaves open (6.4.6): a row of stream 0 and all its pairs are on one core, and rows of stream 1 expire on all.
 
 Rows are dealt out one by one, and W is a multiple of P, so the W / P newest of a core are its part of the W newest of all.
 """

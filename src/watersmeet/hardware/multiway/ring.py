@@ -1,9 +1,9 @@
 """A window in block RAM, as a ring of slots.
 
-What stays true: ``top`` is the slot that the next row will take, and the ``fill`` slots before it, round the ring, hold the newest rows of the
-stream, at most ``rows`` of them. There are ``spare`` slots more: a row that has left the window stays readable until so many others have come.
-A range of slots that was written down before therefore still means the same rows, as long as no more than ``spare`` rows have come since.
-A slot that is read and written in the same cycle gives the old row.
+What stays true: ``top`` is the slot that the next row will take, and the ``fill`` slots before it, round the ring, hold the newest
+rows of the stream, at most ``rows`` of them. There are ``spare`` slots more: a row that has left the window stays readable until so
+many others have come. A range of slots that was written down before therefore still means the same rows, as long as no more than
+``spare`` rows have come since. A slot that is read and written in the same cycle gives the old row.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
 """The second stage of Stashed-MJ: the window of C, and a look at the window of B that the first stage writes (thesis 6.2.1).
 
-Messages come in the order of arrival, so all rows of C that a partial result has to see are stored when it comes, and no later ones.
-The next message begins in the cycle of the last read of the one before: a partial result costs as many cycles as its window has rows.
+Messages come in the order of arrival, so all rows of C that a partial result has to see are stored when it comes, and no later
+ones. The next message begins in the cycle of the last read of the one before: a partial result costs as many cycles as its window
+has rows.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ LINE = 32  # messages between the two stages
 
 
 def line_layout(widths: Widths, slots_b: int, b: int) -> Any:
-    """What the first stage sends: any of a row of C to be stored, a partial result, and the word that B is no longer needed for a row of C."""
+    """What the first stage sends: a row of C to be stored, a partial result, the word that a row of C needs B no longer, or several of them."""
     return data.StructLayout(
         {
             "store": 1,

@@ -204,14 +204,13 @@ class CircularStage(wiring.Component):
         m.d.comb += hit.eq(
             w.close(held.last, w.first(found)) & (~final | w.close(w.last(found), held.first)) & ~held.end
         )
-        sent, is_end, is_result = self.went, Signal(), Signal()
+        sent, is_result = self.went, Signal()
         m.d.sync += [
             sent.eq(held),
             sent.place.eq(held.place + 1),
             sent.last.eq(w.last(found)),
             is_result.eq(held_valid & hit & final),
             self.went_valid.eq(held_valid & (hit | held.end) & ~final),
-            is_end.eq(held.end),
         ]
         for k in range(n):
             with m.If(self.position == k):

@@ -1,22 +1,23 @@
 """The stash of Stashed-MJ and its controller: pairs of rows of A and B, kept for the rows of C (thesis 6.2.2, 6.3.2, 6.3.3).
 
-Pairs lie in a ring, sorted by the arrival of their A row, the oldest at the bottom, without gaps. An *age* counts rows back from the newest of
-a stream, 1 is the newest. What stays true while the stash is idle:
+Pairs lie in a ring, sorted by the arrival of their A row, the oldest at the bottom, without gaps. An *age* counts rows back from
+the newest of a stream, 1 is the newest. What stays true while the stash is idle:
 - every pair of stored rows whose A row has an age of at most ``covered`` is in it, once;
-- no pair with a row that has left its window is in it.
-So a row of C reads ``count`` pairs, and the A rows that are older than ``covered`` are to be recomputed. The stash is *valid* if there are none.
+- no pair with a row that has left its window is in it. So a row of C reads ``count`` pairs, and the A rows that are older than
+  ``covered`` are to be recomputed. The stash is *valid* if there are none.
 
-- A row of A comes: pairs at the bottom whose A row has left its window go (expiration); new pairs are put on top. If it is full, the
-  pair at the bottom goes for it (overwrite), and ``covered`` falls below its age.
-- A row of B comes: one pass merges the old pairs, in the order of age, with the new ones, which the scan finds in the same order, into the other bank:
-  that is the thesis's storage reclamation (pairs whose rows have left are passed over, so there are no gaps) and its insertion sort in one. When
-  the bank is full the rest has the oldest A rows, is left out, and ``covered`` falls below it. The pass goes on behind the scan, so
-  it ends with it, or shortly after.
+- A row of A comes: pairs at the bottom whose A row has left its window go (expiration); new pairs are put on top. If it is full,
+  the pair at the bottom goes for it (overwrite), and ``covered`` falls below its age.
+- A row of B comes: one pass merges the old pairs, in the order of age, with the new ones, which the scan finds in the same order,
+  into the other bank: that is the thesis's storage reclamation (pairs whose rows have left are passed over, so there are no gaps)
+  and its insertion sort in one. When the bank is full the rest has the oldest A rows, is left out, and ``covered`` falls below it.
+  The pass goes on behind the scan, so it ends with it, or shortly after.
 - ``covered`` grows with every row of A, and when it reaches the window the stash is valid again (recovery).
 
-Otherwise than in the thesis: pairs expire by arrival, not by key (rows with equal keys are no rarity, and one of them would take the
-pairs of the others with it). Valid bits and the search for a free slot are not needed, as there are no gaps. It has one stash for pairs of both orders, where the thesis needs
-two (6.3.3): sorting by the age of the A row serves both. The overwrite key buffer and the overwrite index buffer are one number, ``covered``.
+Otherwise than in the thesis: pairs expire by arrival, not by key (rows with equal keys are no rarity, and one of them would take
+the pairs of the others with it). Valid bits and the search for a free slot are not needed, as there are no gaps. It has one stash
+for pairs of both orders, where the thesis needs two (6.3.3): sorting by the age of the A row serves both. The overwrite key buffer
+and the overwrite index buffer are one number, ``covered``.
 """
 
 from typing import Any

@@ -1,17 +1,17 @@
 """Stashed-MJ: three streams on two stages, and a stash of pairs for the third (thesis 6.2, 6.3).
 
-Streams 0 and 1 are the pair A and B, stream 2 is C, the one that should arrive most often. As in the thesis: the first stage stores A and B,
-joins them with one another and keeps the pairs in the stash; C is joined with the stash there, or, where that is not complete, with A,
-and with B in the second stage, which stores C and joins the pairs with it; storing goes on beside processing; the second stage
-reads B while the first may want to write it.
+Streams 0 and 1 are the pair A and B, stream 2 is C, the one that should arrive most often. As in the thesis: the first stage stores
+A and B, joins them with one another and keeps the pairs in the stash; C is joined with the stash there, or, where that is not
+complete, with A, and with B in the second stage, which stores C and joins the pairs with it; storing goes on beside processing; the
+second stage reads B while the first may want to write it.
 
 Otherwise than in the thesis, each with its reason in the part's own text: the stash is one sorted ring without gaps that expires by
-arrival (``stash.py``); partial recomputation (6.3.3) is the rule, and ``recompute=0`` is the invalid state of 6.2.2, in which the stash
-is ignored; B has spare slots in place of the lock (``first.py``).
+arrival (``stash.py``); partial recomputation (6.3.3) is the rule, and ``recompute=0`` is the invalid state of 6.2.2, in which the
+stash is ignored; B has spare slots in place of the lock (``first.py``).
 
-Costs in cycles: a row of A reads B, a row of B reads A; a row of C reads the pairs in the stash and the rows of A that they do not cover, at least
-one; a partial result reads B or C in the second stage, beside the next row. These are the thesis's equations 6.2.1 to 6.2.6 with a cycle a row
-for T_proc, and the number of pairs in the stash, not its size, for T_proc(Stash).
+Costs in cycles: a row of A reads B, a row of B reads A; a row of C reads the pairs in the stash and the rows of A that they do not
+cover, at least one; a partial result reads B or C in the second stage, beside the next row. These are the thesis's equations 6.2.1
+to 6.2.6 with a cycle a row for T_proc, and the number of pairs in the stash, not its size, for T_proc(Stash).
 """
 
 from typing import Any
@@ -28,6 +28,8 @@ from watersmeet.hardware.multiway.layout import Widths
 class StashedMJ(wiring.Component):
     """``window``: rows of each stream. ``stash``: pairs, 0 for no stash. ``spare``: rows of B that may come while B is being read for C."""
 
+    core_class: Any = TwoStageCore
+
     def __init__(
         self,
         window: int = 16,
@@ -40,7 +42,7 @@ class StashedMJ(wiring.Component):
         band: int = 0,
     ) -> None:
         self.widths, self.window = Widths(3, key, keys, number, band), window
-        self.core = TwoStageCore(self.widths, window, window, window, spare, stash, recompute)
+        self.core = (self.widths, window, window, window, spare, stash, recompute)
         super().__init__(
             {
                 "rows": In(stream.Signature(self.widths.row)),
@@ -56,7 +58,7 @@ class StashedMJ(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.core = core = self.core
+        m.submodules.core = core = self.core_class(*self.core)
         m.submodules.entry = entry = Buffer(self.widths.row)
         m.submodules.exit = out = Buffer(self.widths.result)
         wiring.connect(m, wiring.flipped(self.rows), entry.i)
