@@ -1,12 +1,13 @@
 """Multiway joins in hardware give what the engine gives, for any streams and any pace at both ends; mutants do not."""
 
 from collections import Counter
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pytest
-from hardware.harness import both, offers, same_multiset, stalls
 
+from hardware.harness import both, offers, same_multiset, stalls
 from watersmeet.errors import OptionError
 from watersmeet.hardware.multiway import FIGURES, CircularMJ, LinearMJ, ParallelMJ, StashedMJ
 from watersmeet.hardware.multiway.drive import Row, answer, found, packed, random_rows
@@ -116,7 +117,7 @@ def test_a_stash_loses_pairs_recomputes_them_and_recovers() -> None:
     )
     check(design, rows, trace)
     invalid = trace.watched["invalid"]
-    changes = [now for before, now in zip(invalid, invalid[1:], strict=False) if now != before]
+    changes = [now for before, now in pairwise(invalid) if now != before]
     assert changes[:3] == [1, 0, 1]  # overwritten, recovered, overwritten again
     assert max(trace.watched["pairs"]) == 4
 

@@ -118,7 +118,7 @@ def _circular() -> list[Figure]:
             COMPILED,
             partial(circular, probability, 8, 1500),
             "at least",
-            slow=probability != 1e-6,
+            slow=True,
             note=_FEWER,
         )
         for probability, value in paper.items()
@@ -141,7 +141,7 @@ def _parallel() -> list[Figure]:
                     COMPILED,
                     partial(parallel, cores, exact, 3000 if exact else 1500),
                     "at least",
-                    slow=cores > 8 or exact == 1,
+                    slow=True,
                     note="the next row is taken in the cycle of the last read, so a row costs W / P cycles; "
                     + _SCALED.format(32 * cores)
                     + ("; all results, for which two windows are whole on each core" if exact else ""),

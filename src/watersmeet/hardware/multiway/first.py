@@ -33,7 +33,7 @@ ALONE, PRINTED, EXACT = "alone", "printed", "exact"
 
 
 class FirstStage(wiring.Component):
-    """``stash`` 0: none. ``deal``: ALONE stores every row; PRINTED in turn, of every stream; EXACT in turn of A, which looks nowhere else."""
+    """``stash`` 0: none. ``deal``: ALONE stores all rows; PRINTED in turn, of every stream; EXACT in turn, of A, which looks only there."""
 
     def __init__(
         self,

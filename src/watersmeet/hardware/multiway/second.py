@@ -20,7 +20,7 @@ LINE = 32  # messages between the two stages
 
 
 def line_layout(widths: Widths, slots_b: int, b: int) -> Any:
-    """What the first stage sends: a row of C to be stored, a partial result, the word that a row of C needs B no longer, or several of them."""
+    """What the first stage sends: a row of C to be stored, a partial result, the word that a row of C needs B no longer, or several."""
     return data.StructLayout(
         {
             "store": 1,
