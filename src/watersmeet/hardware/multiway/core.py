@@ -46,7 +46,7 @@ class TwoStageCore(wiring.Component):
                 "rows": In(stream.Signature(widths.row)),
                 "results": Out(stream.Signature(widths.result)),
                 "covered": Out(range(a + 1)),  # rows of A whose pairs are all in the stash
-                "pairs": Out(range(stash + 1)),  # in the stash
+                "pairs": Out(range(max(2, stash + 1))),  # in the stash
                 "invalid": Out(1),  # pairs are missing
                 "level": Out(8),  # partial results between the stages
             }

@@ -33,7 +33,7 @@ ALONE, PRINTED, EXACT = "alone", "printed", "exact"
 
 
 class FirstStage(wiring.Component):
-    """``stash`` 0: none. ``deal``: ALONE stores all rows; PRINTED in turn, of every stream; EXACT in turn, of A, which looks only there."""
+    """``stash`` 0: none. ``deal``: ALONE stores all rows; PRINTED in turn, of every stream; EXACT in turn, of A."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class FirstStage(wiring.Component):
                 "rows": In(stream.Signature(widths.row)),
                 "line": Out(stream.Signature(self.message)),
                 "line_level": In(range(LINE + 1)),
-                "slot_b": In(range(b + spare)),
+                "slot_b": In(range(max(2, b + spare))),
                 "found_b": Out(widths.stored),
                 "released": In(2),
                 "results": Out(stream.Signature(widths.result)),
                 "covered": Out(range(a + 1)),
-                "pairs": Out(range(stash + 1)),
+                "pairs": Out(range(max(2, stash + 1))),
                 "invalid": Out(1),
             }
         )
@@ -87,20 +87,20 @@ class FirstStage(wiring.Component):
                 "store": 1,  # a row of C that is to be stored
                 "lock": 1,  # the second stage will look through B
                 "release": 1,  # this is the last read
-                "top_b": range(self.ring_b.slots),
+                "top_b": range(max(2, self.ring_b.slots)),
                 "fill_b": range(self.b + 1),
             }
         )
         # What the processing unit reads: ``left`` slots of a source from ``at`` down, then ``rest`` slots of A from ``rest_at`` down.
         self.now, self.active = Signal(self.work), Signal()
         self.at, self.left = (
-            Signal(range(max(self.a, self.ring_b.slots, self.stash))),
+            Signal(range(max(2, self.a, self.ring_b.slots, self.stash))),
             Signal(range(most + 1)),
         )
-        self.rest, self.rest_at = Signal(range(self.a + 1)), Signal(range(self.a))
+        self.rest, self.rest_at = Signal(range(self.a + 1)), Signal(range(max(2, self.a)))
         self.reads, self.last = Signal(), Signal()  # it reads in this cycle; and is done with the row
         self.quiet = Signal()  # nothing is between the read and the queues
-        self.kept = Signal(range(self.stash + 1))  # pairs that a row of C reads
+        self.kept = Signal(range(max(2, self.stash + 1)))  # pairs that a row of C reads
         self.settled = Signal(init=1)  # covered rows and pairs will not change
         room = Signal()
         m.d.sync += room.eq(
@@ -209,7 +209,7 @@ class FirstStage(wiring.Component):
         """Whether the next row can be taken in this cycle."""
         locks, since = (
             Signal(8),
-            Signal(range(self.spare + 1)),
+            Signal(range(max(2, self.spare + 1))),
         )  # rows of C that need B; rows of B since the first of them
         m.d.sync += locks.eq(locks + locks_it - self.released)
         with m.If(locks == 0):
@@ -242,15 +242,21 @@ class FirstStage(wiring.Component):
         """What a row looks through: source, first slot and slots; then how many slots of A, and from where."""
         ring_a, ring_b = self.ring_a, self.ring_b
         source, start, count = Signal(2), Signal.like(self.at), Signal.like(self.left)
-        rest, older = Signal(range(self.a + 1)), Signal(range(2 * self.a))
+        rest, older = Signal(range(self.a + 1)), Signal(range(2 * self.a + 1))
         uncovered = Signal(range(self.a + 1))
         m.d.comb += [
             uncovered.eq(ring_a.fill - self.covered),
             older.eq(Mux(ring_a.top > self.covered, ring_a.top, ring_a.top + self.a) - 1 - self.covered),
         ]
         with m.If(row.stream == A):
-            seen = Mux(home, ring_b.fill, 0) if self.deal == EXACT else ring_b.fill
-            m.d.comb += [source.eq(B), start.eq(ring_b.below(ring_b.top)), count.eq(seen)]
+            m.d.comb += source.eq(B)
+            if self.deal == EXACT and not self.stash:
+                self._part_of_b(m, start, count)
+            else:
+                m.d.comb += [
+                    start.eq(ring_b.below(ring_b.top)),
+                    count.eq(Mux(home, ring_b.fill, 0) if self.deal == EXACT else ring_b.fill),
+                ]
         with m.Elif(row.stream == B):
             m.d.comb += [source.eq(A), start.eq(ring_a.below(ring_a.top)), count.eq(ring_a.fill)]
         with m.Elif(self.kept != 0):
@@ -260,6 +266,17 @@ class FirstStage(wiring.Component):
         with m.Else():
             m.d.comb += [source.eq(A), start.eq(older), count.eq(uncovered)]
         return source, start, count, rest, older
+
+    def _part_of_b(self, m: Module, start: Any, count: Any) -> None:
+        """B is the same on all cores: each looks through the rows of one range of ages, ``a`` of them, for a row of A."""
+        ring, newer, left = self.ring_b, Signal(range(self.b + 1)), Signal(range(self.b + 1))
+        m.d.comb += newer.eq(self.position * self.a)
+        with m.If(ring.fill > newer):
+            m.d.comb += [
+                left.eq(ring.fill - newer),
+                count.eq(Mux(left > self.a, self.a, left)),
+                start.eq(Mux(ring.top > newer, ring.top, ring.top + ring.slots) - 1 - newer),
+            ]
 
     def _compare(self, m: Module) -> None:
         """Read, register, compare, send."""

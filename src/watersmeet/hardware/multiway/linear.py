@@ -64,7 +64,7 @@ class LinearStage(wiring.Component):
                 "may_begin": In(1),
                 "wants": Out(1),  # a slot of a window
                 "window_of": Out(range(n)),
-                "slot": Out(range(window)),
+                "slot": Out(range(max(2, window))),
                 "granted": In(1),
                 "found": In(widths.stored).array(n),  # one cycle after, by window
                 "stored": In(1),  # a row is being stored
@@ -79,7 +79,7 @@ class LinearStage(wiring.Component):
         m.submodules.near = memory = Memory(shape=w.stored, depth=n * flight, init=[])
         near_write, near_read = memory.write_port(), memory.read_port()
         # By stream, of the rows that have passed: where the next one will be stored, how many there are, where it goes in Int-buf.
-        tops = Array(Signal(range(self.window), name=f"top_{k}") for k in range(n))
+        tops = Array(Signal(range(max(2, self.window)), name=f"top_{k}") for k in range(n))
         fills = Array(Signal(range(self.window + 1), name=f"fill_{k}") for k in range(n))
         places = Array(Signal(bits, name=f"place_{k}") for k in range(n))
         nears = Array(Signal(range(flight + 1), name=f"near_{k}") for k in range(n))
@@ -90,7 +90,7 @@ class LinearStage(wiring.Component):
                 with m.Case(k):
                     m.d.comb += target.eq((k + 1 + self.step) % n)
         active, searched = Signal(), Signal()  # searched: a row of the first stage that has only to go on
-        at, left = Signal(range(self.window)), Signal(range(self.window + 1))
+        at, left = Signal(range(max(2, self.window))), Signal(range(self.window + 1))
         near, place = Signal(range(flight + 1)), Signal(bits)
         searches = ~head.payload.is_row if self.step else ~searched
         passes, reads = Signal(), Signal()

@@ -4,12 +4,15 @@ As printed, every window is split over the P cores: a row is stored by the core 
 result whose two stored rows lie on different cores is found by nobody, and of N streams about 1 / P^(N-2) of the results are left:
 here 1 / P. ``exact=0`` builds it so.
 
-``exact=1`` deals out stream 0 only, and has the other two whole on every core. A row of stream 0 looks for partners on its home
-core, where all of them are; a row of the others looks on all cores, first through the core's share of stream 0. So each result is
-found once, on the home core of its row of stream 0. The work is the same: rows of the others read W / P slots on each of P cores, a
-row of stream 0 reads W slots on one. For that the cores must not keep step: a queue in front of each (``queue`` rows, about 2 P)
-lets the others go on. The price is memory, P times the windows of two streams. A stash works too (``stash`` pairs a core), which
-the thesis leaves open (6.4.6): a row of stream 0 and all its pairs are on one core, and rows of stream 1 expire on all.
+``exact=1`` deals out stream 0 only, and has the other two whole on every core. A row of streams 1 and 2 looks on all cores, first through
+the core's share of stream 0, then through all of the third. A row of stream 0 looks on all cores too: each takes its part of stream
+1, by age, and goes on through all of stream 2. So each result is found once: on the home core of its row of stream 0, or, if that came
+last, on the core whose part the row of stream 1 was in. A row reads W / P slots on each core whichever stream it is of, as in the
+printed design, and all cores keep step. The price is memory, P times the windows of two streams.
+
+A stash works too (``stash`` pairs a core), which the thesis leaves open (6.4.6). Then a row of stream 0 looks through all of stream 1, on
+its home core only, so all its pairs are in that core's stash, and rows of stream 1 expire on all. Such a row holds up one core for W
+cycles, and a queue in front of each (``queue`` rows, about 4 P) lets the others go on.
 
 Rows are dealt out one by one, and W is a multiple of P, so the W / P newest of a core are its part of the W newest of all.
 """
@@ -51,14 +54,14 @@ class ParallelMJ(wiring.Component):
             )
         self.widths, self.window, self.cores = Widths(3, key, keys, number, band), window, cores
         self.share, self.exact, self.stash, self.spare = window // cores, bool(exact), stash, spare
-        self.queue = queue or (max(4, 2 * cores) if exact else 4)
+        self.queue = queue or (4 * cores if exact and stash else 4)
         super().__init__(
             {
                 "rows": In(stream.Signature(self.widths.row)),
                 "results": Out(stream.Signature(self.widths.result)),
             }
         )
-        self.watch = {"level_0": Signal(8), "pairs_0": Signal(range(stash + 1))}
+        self.watch = {"level_0": Signal(8), "pairs_0": Signal(range(max(2, stash + 1)))}
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

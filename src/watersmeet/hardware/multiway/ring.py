@@ -17,10 +17,10 @@ class Ring:
 
     def __init__(self, m: Module, name: str, layout: Any, rows: int, spare: int = 0, reads: int = 1) -> None:
         self.rows, self.slots = rows, rows + spare
-        memory = Memory(shape=layout, depth=self.slots, init=[])
+        memory = Memory(shape=layout, depth=max(2, self.slots), init=[])  # an address has a bit at least
         m.submodules[name] = memory
         self.write, self.reads = memory.write_port(), [memory.read_port() for _ in range(reads)]
-        self.top = Signal(range(self.slots), name=f"{name}_top")
+        self.top = Signal(range(max(2, self.slots)), name=f"{name}_top")
         self.fill = Signal(range(rows + 1), name=f"{name}_fill")
 
     def below(self, slot: Any) -> Any:

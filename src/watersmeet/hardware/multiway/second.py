@@ -31,7 +31,7 @@ def line_layout(widths: Widths, slots_b: int, b: int) -> Any:
             "high": widths.key,  # the first key of the stream after it
             "numbers": widths.result,
             "row": widths.stored,  # of C
-            "top_b": range(slots_b),  # B, as it was when the row of C came
+            "top_b": range(max(2, slots_b)),  # B, as it was when the row of C came
             "fill_b": range(b + 1),
         }
     )
@@ -46,7 +46,7 @@ class SecondStage(wiring.Component):
         super().__init__(
             {
                 "line": In(stream.Signature(self.message)),
-                "slot_b": Out(range(slots_b)),
+                "slot_b": Out(range(max(2, slots_b))),
                 "found_b": In(widths.stored),
                 "released": Out(2),
                 "results": Out(stream.Signature(widths.result)),
@@ -66,7 +66,7 @@ class SecondStage(wiring.Component):
         new, took = queue.o, Signal()
 
         active, held = Signal(), Signal(self.message)
-        at_b, at_c = Signal(range(self.slots_b)), Signal(range(ring.slots))
+        at_b, at_c = Signal(range(max(2, self.slots_b))), Signal(range(max(2, ring.slots)))
         left = Signal(range(max(self.b, self.c) + 1))
         room, reads, last = Signal(), Signal(), Signal()
         m.d.sync += room.eq(results.level <= results.depth - IN_FLIGHT)

@@ -51,7 +51,7 @@ class StashedMJ(wiring.Component):
         )
         self.watch = {
             "covered": Signal(range(window + 1)),
-            "pairs": Signal(range(stash + 1)),
+            "pairs": Signal(range(max(2, stash + 1))),
             "invalid": Signal(),
             "level": Signal(8),
         }
