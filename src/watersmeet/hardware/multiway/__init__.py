@@ -101,7 +101,7 @@ DESIGNS: tuple[Design, ...] = (
             "stash": Parameter(0, 0, 1 << 16, power_of_two=True, what="pairs that a core keeps; 0: no stash"),
             "queue": Parameter(0, 0, 4096, what="rows in front of a core; 0: what is needed"),
             "spare": Parameter(
-                8, 0, 64, what="rows of stream 1 that may come while its window is read; 0: a lock"
+                0, 0, 4096, what="rows of stream 1 that may come while its window is read; 0: what is needed"
             ),
         },
     ),

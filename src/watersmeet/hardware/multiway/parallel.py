@@ -8,7 +8,8 @@ here 1 / P. ``exact=0`` builds it so.
 the core's share of stream 0, then through all of the third. A row of stream 0 looks on all cores too: each takes its part of stream
 1, by age, and goes on through all of stream 2. So each result is found once: on the home core of its row of stream 0, or, if that came
 last, on the core whose part the row of stream 1 was in. A row reads W / P slots on each core whichever stream it is of, as in the
-printed design, and all cores keep step. The price is memory, P times the windows of two streams.
+printed design, and all cores keep step. The second stage reads whole windows, though seldom, so stream 1 needs more spare slots (4 P). The
+price is memory, P times the windows of two streams.
 
 A stash works too (``stash`` pairs a core), which the thesis leaves open (6.4.6). Then a row of stream 0 looks through all of stream 1, on
 its home core only, so all its pairs are in that core's stash, and rows of stream 1 expire on all. Such a row holds up one core for W
@@ -31,7 +32,7 @@ from watersmeet.hardware.multiway.layout import Widths
 
 
 class ParallelMJ(wiring.Component):
-    """``cores`` is a power of two that divides ``window``, the rows of each stream. ``queue`` 0: what the way of dealing needs."""
+    """``cores``: a power of two that divides ``window``, the rows of each stream. ``queue``, ``spare`` 0: what is needed."""
 
     core_class: Any = TwoStageCore
 
@@ -42,7 +43,7 @@ class ParallelMJ(wiring.Component):
         exact: int = 1,
         stash: int = 0,
         queue: int = 0,
-        spare: int = 8,
+        spare: int = 0,
         key: int = 32,
         keys: int = 1,
         number: int = 32,
@@ -53,7 +54,8 @@ class ParallelMJ(wiring.Component):
                 f"cores must be a power of two and divide the window; got {cores} cores for {window} rows"
             )
         self.widths, self.window, self.cores = Widths(3, key, keys, number, band), window, cores
-        self.share, self.exact, self.stash, self.spare = window // cores, bool(exact), stash, spare
+        self.share, self.exact, self.stash = window // cores, bool(exact), stash
+        self.spare = spare or (max(8, 4 * cores) if exact else 8)
         self.queue = queue or (4 * cores if exact and stash else 4)
         super().__init__(
             {
