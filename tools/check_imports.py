@@ -178,7 +178,18 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "lines": (),
         "model": ("lines",),
         "python": ("lines", "watch"),
-        "session": ("trace", "model", "python"),
+        "compiled": ("lines", "watch"),
+        "session": ("trace", "model", "python", "compiled"),
+    },
+    "hardware/simulate/compiled": {
+        "ir": (),
+        "cells": ("ir",),
+        "memory": ("cells",),
+        "body": ("memory",),
+        "loop": ("body",),
+        "netlist": (),
+        "program": ("loop", "netlist"),
+        "model": ("program",),
     },
     "api": {
         "options": (),
@@ -318,6 +329,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
 FENCED: dict[str, tuple[str, ...]] = {
     "sqlglot": ("sql/parse.py", "query/parse.py", "query/aggregates.py"),
     "numba": ("kernels/", "bench/"),
+    "llvmlite": ("hardware/simulate/compiled/",),
     "typer": ("cli/",),
     "duckdb": ("bench/",),
     "polars": ("bench/", "api/result.py"),

@@ -13,7 +13,7 @@ from watersmeet.hardware.simulate.model import Model
 from watersmeet.hardware.simulate.python import PythonModel
 from watersmeet.hardware.simulate.trace import Trace
 
-SIMULATORS = ("auto", "python")
+SIMULATORS = ("auto", "compiled", "python")
 
 
 class Session:
@@ -110,7 +110,13 @@ def _model(design: Any, simulator: str, watch: bool, constants: Mapping[str, int
     if simulator not in SIMULATORS:
         raise OptionError(f"simulator must be one of {', '.join(SIMULATORS)}; got {simulator!r}")
     values = _constants(design, constants)
-    return PythonModel(design, watch, values)
+    if simulator == "python":
+        return PythonModel(design, watch, values)
+    from watersmeet.hardware.simulate.compiled.model import (
+        CompiledModel,
+    )  # LLVM and Yosys only when asked for
+
+    return CompiledModel(design, watch, values)
 
 
 def _constants(design: Any, given: Mapping[str, int]) -> dict[str, Any]:
