@@ -34,7 +34,7 @@ class Aggregation(wiring.Component):
     """
 
     def __init__(
-        self, b_id: int, segments: int, key: int, aggregates: int, steps: int, groups: int, slots: int = 2
+        self, b_id: int, segments: int, key: int, aggregates: int, steps: int, groups: int, slots: int = 0
     ) -> None:
         if groups < 2 or groups & (groups - 1):
             raise OptionError(f"groups must be a power of two, at least 2; got {groups}")

@@ -69,7 +69,8 @@ class Join(wiring.Component):
         segments: int,
         results: int,
         terms: int = 4,
-        slots: int = 2,
+        slots: int = 0,
+        projects: bool = False,
     ) -> None:
         if segments & (segments - 1) or segments * LANES * ways > 64:
             raise OptionError(
@@ -78,7 +79,7 @@ class Join(wiring.Component):
         if not 2 <= ways <= 4:
             raise OptionError(f"a join unit must have 2 to 4 ways; got {ways}")
         self.b_id, self.ways, self.segments, self.results = b_id, ways, segments, results
-        self.terms, self.slots = terms, slots
+        self.terms, self.slots, self.projects = terms, slots, projects
         self.stages = [Stage(count, window, table, segments) for count in windows_of(ways)]
         self.windows = [window for stage in self.stages for window in stage.windows]
         self.hashes = max(windows_of(ways))
@@ -92,7 +93,7 @@ class Join(wiring.Component):
             m.submodules[f"stage_{k}"] = stage
         m.submodules.gather = gather = Gather(self.segments, self.b_id)
         m.submodules.prehash = prehash = Prehash(self.segments, self.ways, self.hashes)
-        m.submodules.riders = riders = Riders(self.results, self.slots)
+        m.submodules.riders = riders = Riders(self.results, self.slots, self.projects)
         m.submodules.scatter = scatter = Scatter(self.results)
         connected(m, self.i, gather.i)
         connected(m, gather.o, prehash.i)

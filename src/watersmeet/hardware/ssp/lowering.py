@@ -109,7 +109,12 @@ class Lowering:
                 slots[op] = (root, len(found) - len(cores))
         room = self.sizes.slots(unit)
         if len(found) - len(cores) > room:
-            raise FabricError(f"{place} must have at most {room} selections and projections; got {len(found) - len(cores)}; give it more memory")
+            more = "memory" if unit.kind in ("selection", "projection", "op_block") else "riders"
+            raise FabricError(
+                f"{place} must have at most {room} selections and projections; got {len(found) - len(cores)}; build it with more {more}"
+            )
+        if any(op.kind == "projection" for op in riders) and unit.kind not in ("projection", "op_block"):
+            raise FabricError(f"{place} must do no projection, as it is a {unit.kind} in hardware; got one; use a fabric with a composer")
         return found
 
     def _head(self, op: Operator) -> dict[str, Any]:

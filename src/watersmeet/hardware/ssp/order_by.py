@@ -25,7 +25,7 @@ KEY = data.StructLayout({"field": FIELD, "function": 6, "used": 1})
 class OrderBy(wiring.Component):
     """A unit that sorts up to ``window`` rows of ``segments`` segments by up to ``keys`` columns."""
 
-    def __init__(self, b_id: int, window: int, segments: int, keys: int = 4, slots: int = 2) -> None:
+    def __init__(self, b_id: int, window: int, segments: int, keys: int = 2, slots: int = 0) -> None:
         self.b_id, self.window, self.segments, self.keys, self.slots = b_id, window, segments, keys, slots
         super().__init__({"i": In(stream.Signature(WORD)), "o": Out(stream.Signature(RESPONSE))})
         self.count = Signal(range(window + 1))

@@ -98,14 +98,24 @@ class SSP(wiring.Component):
         b_id, slots = self.topology.block_ids[place], sizes.slots(unit)
         made: Any
         if unit.kind in ("selection", "projection"):
-            made = Sieve(b_id, sizes.wide, slots)
+            made = Sieve(b_id, sizes.result, slots, unit.kind == "projection")
         elif unit.kind in ("join", "op_block"):
             ways = unit.ways if unit.kind == "join" else 2
-            made = Join(b_id, ways, max(1, unit.window), sizes.table, sizes.row, sizes.result, sizes.terms, slots)
+            made = Join(
+                b_id,
+                ways,
+                max(1, unit.window),
+                sizes.table,
+                sizes.row,
+                sizes.result,
+                sizes.terms,
+                slots,
+                unit.kind == "op_block",
+            )
         elif unit.kind == "aggregation":
-            made = Aggregation(b_id, sizes.result, sizes.key, sizes.aggregates, sizes.steps, sizes.groups)
+            made = Aggregation(b_id, sizes.result, sizes.key, sizes.aggregates, sizes.steps, sizes.groups, slots)
         elif unit.kind == "order_by":
-            made = OrderBy(b_id, max(1, unit.window), sizes.wide, sizes.sort_keys)
+            made = OrderBy(b_id, max(1, unit.window), sizes.wide, sizes.sort_keys, slots)
         else:
             raise FabricError(
                 f"a unit in hardware must be a bypass, selection, projection, join, aggregation, order_by or op_block; got {place}, {unit.kind}"

@@ -47,10 +47,12 @@ def slot_layout(lanes: int) -> data.StructLayout:
 
 
 class Riders(wiring.Component):
-    """Answers in, answers out. ``program`` and ``taken``: words of instructions; a reset forgets all slots."""
+    """Answers in, answers out. ``program`` and ``taken``: words of instructions; a reset forgets all slots. Without slots, or without
+    ``projects``, there is no hardware for them.
+    """
 
-    def __init__(self, segments: int, slots: int) -> None:
-        self.segments, self.slots = segments, slots
+    def __init__(self, segments: int, slots: int, projects: bool = False) -> None:
+        self.segments, self.slots, self.projects = segments, slots, projects
         super().__init__(
             {
                 "program": In(item(segments)),
@@ -62,7 +64,14 @@ class Riders(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        lanes = LANES * self.segments
+        if not self.slots:
+            connected(m, self.i, self.o)
+            with m.If(~self.i.payload.shown):  # a row that is nobody's
+                m.d.comb += self.o.payload.void.eq(1)
+                m.d.comb += self.o.valid.eq(self.i.valid & self.i.payload.done)
+                m.d.comb += self.i.ready.eq(self.o.ready | ~self.i.payload.done)
+            return m
+        lanes = LANES * self.segments if self.projects else 1
         slots = Array(Signal(slot_layout(lanes), name=f"slot_{k}") for k in range(self.slots))
         count = Signal(range(self.slots + 1))
         self._programmed(m, slots, count, lanes)
@@ -99,7 +108,9 @@ class Riders(wiring.Component):
         base = (slot.parent == 0) | passed.bit_select(slot.parent, 1)
         fits = Signal()
         m.d.comb += fits.eq(base & (slot.projects | term) & ~new.tick)
-        picked = Cat(new.row.word_select(slot.picks[6 * k : 6 * k + 6], LANE) for k in range(lanes))
+        picked = new.row
+        if self.projects:
+            picked = Cat(new.row.word_select(slot.picks[6 * k : 6 * k + 6], LANE) for k in range(lanes))
 
         shows = gives.bit_select(here, 1)
         nothing = last & ~shows & new.done & (gives == 0)
@@ -170,14 +181,14 @@ class Riders(wiring.Component):
 class Sieve(wiring.Component):
     """A unit of selections and projections: words in, responses out."""
 
-    def __init__(self, b_id: int, segments: int, slots: int) -> None:
-        self.b_id, self.segments, self.slots = b_id, segments, slots
+    def __init__(self, b_id: int, segments: int, slots: int, projects: bool = False) -> None:
+        self.b_id, self.segments, self.slots, self.projects = b_id, segments, slots, projects
         super().__init__({"i": In(stream.Signature(WORD)), "o": Out(stream.Signature(RESPONSE))})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.gather = gather = Gather(self.segments, self.b_id)
-        m.submodules.riders = riders = Riders(self.segments, self.slots)
+        m.submodules.riders = riders = Riders(self.segments, self.slots, self.projects)
         m.submodules.scatter = scatter = Scatter(self.segments)
         connected(m, self.i, gather.i)
         connected(m, riders.o, scatter.i)

@@ -14,6 +14,7 @@ class Sizes:
       what a join gives; selections take rows of ``result``.
     - ``table``: places of each of the four hash tables of a window. ``terms``: comparisons of a join.
     - ``key``: segments of a group's key; ``aggregates``, ``steps``, ``groups``: of an aggregation. ``sort_keys``: of an order.
+    - ``riders``: selections that may ride on a join, an aggregation or an order.
     """
 
     streams: int = 32
@@ -22,10 +23,11 @@ class Sizes:
     table: int = 2048
     terms: int = 4
     key: int = 2
-    aggregates: int = 8
+    aggregates: int = 4
     steps: int = 4
     groups: int = 1024
-    sort_keys: int = 4
+    sort_keys: int = 2
+    riders: int = 0
 
     def __post_init__(self) -> None:
         for name in ("row", "table", "groups"):
@@ -43,7 +45,8 @@ class Sizes:
         """Segments of a group, and of a row that is sorted."""
         return max(self.key + self.aggregates, self.result)
 
-    @staticmethod
-    def slots(unit: Unit) -> int:
+    def slots(self, unit: Unit) -> int:
         """Selections and projections that a unit can have: each takes a comparison and a constant."""
-        return min(8, max(1, unit.memory // 2)) if unit.kind in ("selection", "projection", "op_block") else 2
+        if unit.kind in ("selection", "projection", "op_block"):
+            return min(8, max(1, unit.memory // 2))
+        return self.riders

@@ -69,7 +69,8 @@ def field(lane: int, size: int, source: int = BY_ROW) -> int:
 
 def value_of(m: Any, row: Value, which: Any, name: str) -> tuple[Signal, Signal]:
     """The value of a field of a row, signed 64 bits, and whether it is NULL."""
-    raw = Cat(row.word_select(which.lane + k, LANE) for k in range(LANES))
+    raw = Signal(64, name=f"{name}_raw")
+    m.d.comb += raw.eq(row >> (which.lane << 4))
     value, null = Signal(64, name=f"{name}_value"), Signal(name=f"{name}_null")
     narrow, middle = Cat(raw[:16], raw[15].replicate(48)), Cat(raw[:32], raw[31].replicate(32))
     m.d.comb += [
