@@ -20,6 +20,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from watersmeet.errors import OptionError
+from watersmeet.hardware.blocks import Shared
 from watersmeet.hardware.ssp.gather import Gather, Scatter, connected
 from watersmeet.hardware.ssp.hash_window import HashWindow
 from watersmeet.hardware.ssp.murmur import STEPS, Murmur
@@ -43,7 +44,7 @@ class Stage(wiring.Component):
     """The windows of one stream: all store its rows, each by its own key."""
 
     def __init__(self, windows: int, window: int, table: int, segments: int) -> None:
-        self.windows = [HashWindow(window, table, segments) for _ in range(windows)]
+        self.windows: list[Any] = [Shared(HashWindow, window, table, segments) for _ in range(windows)]
         super().__init__({})
 
     def elaborate(self, platform: Any) -> Module:
