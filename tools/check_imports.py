@@ -169,8 +169,18 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "buffer": (),
         "fifo": (),
         "shared": (),
+        "queue": (),
         "fork": ("buffer",),
         "merge": ("buffer",),
+    },
+    "hardware/joins": {
+        "rows": (),
+        "operator": ("rows",),
+        "nodes": ("rows",),
+        "storage_core": ("operator",),
+        "processing_core": ("operator",),
+        "join_core": ("storage_core", "processing_core"),
+        "split_join": ("join_core", "nodes"),
     },
     "hardware/simulate": {
         "trace": (),
@@ -329,7 +339,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
 FENCED: dict[str, tuple[str, ...]] = {
     "sqlglot": ("sql/parse.py", "query/parse.py", "query/aggregates.py"),
     "numba": ("kernels/", "bench/"),
-    "llvmlite": ("hardware/simulate/compiled/",),
+    "llvmlite": ("kernels/", "hardware/simulate/compiled/"),
     "typer": ("cli/",),
     "duckdb": ("bench/",),
     "polars": ("bench/", "api/result.py"),

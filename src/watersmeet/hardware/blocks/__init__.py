@@ -4,6 +4,7 @@ from watersmeet.hardware.blocks.buffer import Buffer
 from watersmeet.hardware.blocks.fifo import Fifo
 from watersmeet.hardware.blocks.fork import Fork
 from watersmeet.hardware.blocks.merge import Merge
+from watersmeet.hardware.blocks.queue import Queue
 from watersmeet.hardware.blocks.shared import Library, Shared
 
-__all__ = ["Buffer", "Fifo", "Fork", "Library", "Merge", "Shared"]
+__all__ = ["Buffer", "Fifo", "Fork", "Library", "Merge", "Queue", "Shared"]

@@ -189,7 +189,8 @@ class Body:
         order: list[Part | str] = []
         done: set[Part | str] = set()
         asynchronous = {name for memory in self.memories.values() for name in memory.asynchronous}
-        for start in [*parts, *asynchronous]:
+        starts: list[Part | str] = [*parts, *sorted(asynchronous)]
+        for start in starts:
             path: dict[Part | str, Any] = {}
             waiting: list[Part | str] = [start]
             while waiting:

@@ -6,6 +6,8 @@ that reading or writing one too far is harmless: a transfer counts when the numb
 The control block is words of 64 bits: ``HEAD`` first, then ``SOURCE`` for each input and ``SINK`` for each output, then ``WATCH``.
 """
 
+from collections.abc import Callable
+
 from watersmeet.hardware.simulate.compiled.body import Body
 from watersmeet.hardware.simulate.compiled.ir import Value, Writer, constant, stored_bits
 
@@ -115,7 +117,9 @@ def loop(
     return f"{declared}define i64 @run(ptr noalias %C, ptr noalias %S) {{\n{text}\n}}\n"
 
 
-def _watch(w: Writer, outputs: dict[str, Value], watched: list[str], place) -> None:  # type: ignore[no-untyped-def]
+def _watch(
+    w: Writer, outputs: dict[str, Value], watched: list[str], place: Callable[[str], str]
+) -> None:
     row = w.new(f"load ptr, ptr {place('watch')}", 64).name
     at = 0
     for name in watched:
