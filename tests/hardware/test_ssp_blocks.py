@@ -39,7 +39,9 @@ def rows_in(words: Sequence[int]) -> list[tuple[int, ...]]:
         now.append(word)
         if word & LAST:
             if not now[0] >> 78 & 1:
-                found.append((now[0] >> 64 & CONTINUED, now[0] >> 77 & 1, *(one & (1 << 64) - 1 for one in now)))
+                found.append(
+                    (now[0] >> 64 & CONTINUED, now[0] >> 77 & 1, *(one & (1 << 64) - 1 for one in now))
+                )
             now = []
     assert not now, "a row without its last word"
     return found
@@ -71,7 +73,9 @@ def simulated(design: Any, bench: Any) -> None:
     simulator.run()
 
 
-def window_run(design: HashWindow, seed: int, window: int, cores: int, keyed: bool, ticks: bool = True) -> None:
+def window_run(
+    design: HashWindow, seed: int, window: int, cores: int, keyed: bool, ticks: bool = True
+) -> None:
     """Random rows, ticks and searches, against a deque."""
     rng = Random(seed)
     core = rng.randrange(cores)
@@ -82,7 +86,7 @@ def window_run(design: HashWindow, seed: int, window: int, cores: int, keyed: bo
     async def bench(ctx: Any) -> None:
         for name, value in {"rows": window, "cores": cores, "core": core, "hashed": keyed}.items():
             ctx.set(getattr(design, name), value)
-        ctx.set(Value.cast(design.key), field(0, 0))
+        ctx.set(Value.cast(design.by), field(0, 0))
         ctx.set(design.clear, 1)
         await ctx.tick()
         ctx.set(design.clear, 0)
@@ -126,7 +130,8 @@ def window_run(design: HashWindow, seed: int, window: int, cores: int, keyed: bo
 
 
 @pytest.mark.parametrize(
-    ("seed", "window", "cores", "keyed"), [(1, 5, 1, True), (2, 8, 1, True), (3, 7, 3, True), (4, 6, 1, False)]
+    ("seed", "window", "cores", "keyed"),
+    [(1, 5, 1, True), (2, 8, 1, True), (3, 7, 3, True), (4, 6, 1, False)],
 )
 def test_a_window_holds_the_last_rows_of_its_stream(seed: int, window: int, cores: int, keyed: bool) -> None:
     window_run(HashWindow(8, 2, 1), seed, window, cores, keyed)
@@ -204,7 +209,11 @@ def brick_run(seed: int) -> None:
             words += row(4, value)
             wanted += [(6, int(low >= 50), value), (7, int(low >= 20), value), (4, 0, value)]
     trace = simulate(
-        small_brick(), {"i": words}, offers={"i": offers(rng, len(words), 3)}, stalls={"o": stalls(rng)}, simulator="python"
+        small_brick(),
+        {"i": words},
+        offers={"i": offers(rng, len(words), 3)},
+        stalls={"o": stalls(rng)},
+        simulator="python",
     )
     assert rows_in([word for _, word in trace.given["o"]]) == wanted
 
@@ -273,7 +282,10 @@ def test_a_gswitch_l_gives_each_row_to_the_ways_of_its_stream(seed: int) -> None
     trace = simulate(
         GSwitchL(9, 8, ["north", "west"], ["south", "east"]),
         {"north": program + north, "west": program + west},
-        offers={"north": [0] * len(program) + [first] * len(north), "west": [0] * len(program) + [first] * len(west)},
+        offers={
+            "north": [0] * len(program) + [first] * len(north),
+            "west": [0] * len(program) + [first] * len(west),
+        },
         stalls={"south": stalls(rng), "east": stalls(rng)},
         simulator="python",
     )
@@ -293,7 +305,10 @@ def test_a_gswitch_d_lets_a_slow_way_hold_nobody_up_before_its_buffer_is_full(se
     rng = Random(seed)
     masks = {3: 0b001, 4: 0b110, 5: 0b111}
     program = words_of(
-        [Instruction("gswitch_d", 9, stream, body=(Chunk("mask", constant=whole(mask)),)) for stream, mask in masks.items()]
+        [
+            Instruction("gswitch_d", 9, stream, body=(Chunk("mask", constant=whole(mask)),))
+            for stream, mask in masks.items()
+        ]
     )
     words, rows = sent(rng, [3, 4, 5, 6], 40)
     trace = simulate(
@@ -303,4 +318,6 @@ def test_a_gswitch_d_lets_a_slow_way_hold_nobody_up_before_its_buffer_is_full(se
         simulator="python",
     )
     for k in range(3):
-        assert rows_in([word for _, word in trace.given[f"o__{k}"]]) == [one for one in rows if masks.get(one[0], 0) >> k & 1]
+        assert rows_in([word for _, word in trace.given[f"o__{k}"]]) == [
+            one for one in rows if masks.get(one[0], 0) >> k & 1
+        ]

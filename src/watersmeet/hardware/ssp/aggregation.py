@@ -163,7 +163,9 @@ class Aggregation(wiring.Component):
                 with m.If(find.data.valid & ~same & ~lost):
                     m.d.comb += [find.addr.eq(here + 1), find.en.eq(1)]
                     m.d.sync += here.eq(here + 1)
-                with m.Elif(find.data.valid & ~same & ((here + 1)[:bits] != start)):  # full: all are looked at once
+                with m.Elif(
+                    find.data.valid & ~same & ((here + 1)[:bits] != start)
+                ):  # full: all are looked at once
                     m.d.comb += [find.addr.eq(here + 1), find.en.eq(1)]
                     m.d.sync += here.eq(here + 1)
                 with m.Else():
@@ -220,9 +222,7 @@ class Aggregation(wiring.Component):
         m.d.comb += null.eq(use.source.present & unknown)
         before, after = Signal(64, name=f"before_{number}"), Signal(64, name=f"after_{number}")
         none = NULL
-        m.d.comb += before.eq(
-            Mux(old.valid, old["values"][number], Mux(use.function == COUNT, 0, none))
-        )
+        m.d.comb += before.eq(Mux(old.valid, old["values"][number], Mux(use.function == COUNT, 0, none)))
         first = before == none
         less = value.as_signed() < before.as_signed()
         with m.Switch(use.function):

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import DataError, FabricError
 from watersmeet.fabric.operator import Constant
 
+Name = tuple[str, str]  # stream and column
 LEAST = -(1 << 63)
 SIZES = (15, 31, 63)  # value bits of fields of 16, 32, 64 bits
 _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
@@ -37,7 +38,9 @@ class Kind:
         return self.name in ("number", "date", "timestamp", "duration")
 
     def __str__(self) -> str:
-        return {"number": f"a number with {self.scale} places"}.get(self.name, f"{self.name}{' in ' + self.unit if self.unit else ''}")
+        return {"number": f"a number with {self.scale} places"}.get(
+            self.name, f"{self.name}{' in ' + self.unit if self.unit else ''}"
+        )
 
 
 def kind_of(column: str, kind: pa.DataType) -> Kind:
@@ -65,31 +68,47 @@ def kind_of(column: str, kind: pa.DataType) -> Kind:
 class Codes:
     """Codes of some columns, by their names, and of constants."""
 
-    def __init__(self, columns: Mapping[tuple[str, str], pa.ChunkedArray], texts: Iterable[str]) -> None:
-        self.kinds = {key: kind_of(".".join(key), column.type) for key, column in columns.items()}
-        words = set(texts)
-        for key, kind in self.kinds.items():
-            if kind.name == "text":
-                words |= set(pc.unique(columns[key]).to_pylist())
-        words.discard(None)  # type: ignore[arg-type]
-        self._ranks = {word: rank for rank, word in enumerate(sorted(words, key=str.encode))}
-        self._words = list(self._ranks)
-        self.values = {key: self._codes(key, column) for key, column in columns.items()}
+    def __init__(self, columns: Mapping[Name, pa.ChunkedArray], texts: Iterable[str]) -> None:
+        self._columns, self._found = columns, dict[Name, np.ndarray]()
+        words: set[str | None] = set(texts)
+        for column in columns.values():
+            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+                words |= set(pc.unique(column).to_pylist())
+        known = sorted((word for word in words if word is not None), key=str.encode)
+        self._ranks = {word: rank for rank, word in enumerate(known)}
+        self._words = known
 
-    def _codes(self, key: tuple[str, str], column: pa.ChunkedArray) -> np.ndarray:
+    def __contains__(self, key: Name) -> bool:
+        return key in self._columns
+
+    def kind(self, key: Name) -> Kind:
+        """What a column's codes mean."""
+        return kind_of(".".join(key), self._columns[key].type)
+
+    def values(self, key: Name) -> np.ndarray:
+        """A column's codes."""
+        if key not in self._found:
+            self._found[key] = self._codes(key, self._columns[key])
+        return self._found[key]
+
+    def _codes(self, key: Name, column: pa.ChunkedArray) -> np.ndarray:
         """Codes as int64; NULL as the least."""
-        kind, type_ = self.kinds[key], column.type
+        kind, type_ = self.kind(key), column.type
         null = pc.is_null(column).to_numpy(zero_copy_only=False)
         if kind.name == "text":
             dictionary = column.combine_chunks().dictionary_encode()
-            ranks = np.array([self._ranks[word] for word in dictionary.dictionary.to_pylist()] or [0], np.int64)
+            ranks = np.array(
+                [self._ranks[word] for word in dictionary.dictionary.to_pylist()] or [0], np.int64
+            )
             found = ranks[pc.fill_null(dictionary.indices, 0).to_numpy(zero_copy_only=False)]
         elif kind.name == "float":
             found = _ordered(pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy().copy(), ".".join(key))
         elif pa.types.is_decimal(type_):
-            whole = [0 if value is None else int(value.scaleb(type_.scale)) for value in column.to_pylist()] if (
-                type_.precision > 18
-            ) else _unscaled(column)
+            whole = (
+                [0 if value is None else int(value.scaleb(type_.scale)) for value in column.to_pylist()]
+                if (type_.precision > 18)
+                else _unscaled(column)
+            )
             found = np.array(whole, np.int64)
         elif kind.name == "date":
             found = pc.fill_null(column.cast(pa.int32()), 0).to_numpy().astype(np.int64)
@@ -111,33 +130,45 @@ class Codes:
         found[null] = LEAST
         return found
 
-    def size(self, key: tuple[str, str]) -> int:
+    def size(self, key: Name) -> int:
         """The narrowest field that holds all values of a column, and NULL beside them."""
-        known = self.values[key][self.values[key] != LEAST]
+        known = self._known(key)
         low, high = (int(known.min()), int(known.max())) if known.size else (0, 0)
         return next(n for n, bits in enumerate(SIZES) if -(1 << bits) < low and high < 1 << bits)
 
-    def nullable(self, key: tuple[str, str]) -> bool:
-        """Whether a column has NULLs."""
-        return bool((self.values[key] == LEAST).any())
+    def _known(self, key: Name) -> np.ndarray:
+        found = self.values(key)
+        return found[found != LEAST]
 
-    def bound(self, key: tuple[str, str]) -> int:
+    def nullable(self, key: Name) -> bool:
+        """Whether a column has NULLs."""
+        return bool((self.values(key) == LEAST).any())
+
+    def bound(self, key: Name) -> int:
         """The largest magnitude of a column's codes."""
-        known = self.values[key][self.values[key] != LEAST]
+        known = self._known(key)
         return int(max(abs(int(known.min())), abs(int(known.max())))) if known.size else 0
 
     def constant(self, constant: Constant, kind: Kind) -> Fraction | None:
         """A constant as a code of this kind, maybe between two codes; None is NULL."""
         if constant.kind == "null":
             return None
-        number = int.from_bytes(constant.raw, "little", signed=True) if constant.kind not in ("text", "binary", "float") else 0
+        number = (
+            int.from_bytes(constant.raw, "little", signed=True)
+            if constant.kind not in ("text", "binary", "float")
+            else 0
+        )
         if kind.name == "number" and constant.kind in ("int", "decimal"):
             return Fraction(number) * 10**kind.scale / 10**constant.scale
         if kind.name == "bool" and constant.kind == "bool":
             return Fraction(constant.raw[0])
         if kind.name == "date" and constant.kind == "date":
             return Fraction(number)
-        if kind.name in ("timestamp", "duration") and constant.kind == kind.name and _UNITS[constant.scale] == kind.unit:
+        if (
+            kind.name in ("timestamp", "duration")
+            and constant.kind == kind.name
+            and _UNITS[constant.scale] == kind.unit
+        ):
             return Fraction(number)
         if kind.name == "text" and constant.kind == "text":
             return Fraction(self._ranks[constant.raw.decode()])

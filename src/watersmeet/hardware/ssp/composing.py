@@ -27,7 +27,7 @@ def decomposed(stream: str, number: int, layout: Layout, codes: Codes, rows: int
     segments = layout.segments
     words = np.zeros((rows, segments), np.uint64)
     for (_, name), place in layout.places.items():
-        found = np.arange(rows, dtype=np.int64) if name == NUMBER else codes.values[stream, name]
+        found = np.arange(rows, dtype=np.int64) if name == NUMBER else codes.values((stream, name))
         bits = _BITS[place.size]
         raw = np.where(found == LEAST, -(1 << bits - 1), found).astype(np.int64).view(np.uint64)
         for k, lane in enumerate(place.lanes):
@@ -69,23 +69,28 @@ def code_at(bits: int, place: Place) -> int:
 class Composer:
     """What one query selects, from the rows of a flow."""
 
-    def __init__(self, asked: Flow, flow: Flow, layout: Layout, codes: Codes, tables: Mapping[str, pa.Table]) -> None:
+    def __init__(
+        self, asked: Flow, flow: Flow, layout: Layout, codes: Codes, tables: Mapping[str, pa.Table]
+    ) -> None:
         self.layout, self.codes, self.tables = layout, codes, tables
-        self.grouped = _aggregation(flow)
         self.outputs: tuple[tuple[str, Callable[[int], Any]], ...] = ()
         if isinstance(asked, Operator) and asked.kind == "projection" and asked != flow:
             self.outputs = tuple((one.name, self._code(one.code)) for one in asked.outputs)
         else:
-            self.outputs = tuple((name, self._place(place)) for (leaf, name), place in layout.places.items() if name != NUMBER)
-        self.numbers = [place for (_, name), place in layout.places.items() if name == NUMBER]
+            self.outputs = tuple(
+                (name, self._place(place)) for (leaf, name), place in layout.places.items() if name != NUMBER
+            )
+        self.numbers = [
+            (leaf.split("#")[0], place) for (leaf, name), place in layout.places.items() if name == NUMBER
+        ]
 
     def row(self, bits: int) -> tuple[Any, ...]:
         """The values of a result."""
         return tuple(value(bits) for _, value in self.outputs)
 
-    def arrivals(self, bits: int) -> tuple[int, ...]:
-        """The arrival numbers that a result is made of; none of a group."""
-        return tuple(code_at(bits, place) for place in self.numbers)
+    def arrivals(self, bits: int) -> list[tuple[str, int]]:
+        """The stream and arrival number of each row that a result is made of; none of a group."""
+        return [(stream, code_at(bits, place)) for stream, place in self.numbers]
 
     def _place(self, place: Place) -> Callable[[int], Any]:
         return lambda bits: self.codes.value(code_at(bits, place), place.kind)
@@ -145,14 +150,11 @@ _CALLS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _called(call: Callable[[Any, Any], Any], left: Callable[[int], Any], right: Callable[[int], Any]) -> Callable[[int], Any]:
+def _called(
+    call: Callable[[Any, Any], Any], left: Callable[[int], Any], right: Callable[[int], Any]
+) -> Callable[[int], Any]:
     def value(bits: int) -> Any:
         a, b = left(bits), right(bits)
         return None if a is None or b is None else call(a, b)
 
     return value
-
-
-def _aggregation(flow: Flow) -> bool:
-    """Whether a flow's rows are groups."""
-    return isinstance(flow, Operator) and (flow.kind == "aggregation" or (flow.kind != "join" and _aggregation(flow.inputs[0])))

@@ -32,7 +32,7 @@ TABLES = 4
 class HashWindow(wiring.Component):
     """Up to ``window`` rows of ``segments`` segments; each table has ``table`` places.
 
-    - ``rows``, ``cores``, ``core``, ``hashed``, ``key``: as programmed; they change only together with ``clear``, which takes ``table``
+    - ``rows``, ``cores``, ``core``, ``hashed``, ``by`` (the key): as programmed; they change only together with ``clear``, which takes ``table``
       cycles of ``clearing``.
     - ``store`` (for a cycle): ``row`` comes, or a row that is a ``tick``. ``search`` (for a cycle): for ``wanted``. Both with the key's
       hashes ``first`` and ``second``. After a store, one cycle must pass before the next.
@@ -53,7 +53,7 @@ class HashWindow(wiring.Component):
                 "cores": In(7),
                 "core": In(7),
                 "hashed": In(1),
-                "key": In(FIELD),
+                "by": In(FIELD),
                 "clear": In(1),
                 "clearing": Out(1),
                 "store": In(1),
@@ -195,11 +195,14 @@ class HashWindow(wiring.Component):
         for k, (_, read) in enumerate(self.tables):
             address = self.second if k >= TABLES // 2 else self.first
             m.d.comb += [read.addr.eq(address), read.en.eq(self.store | self.search)]
-            key, _ = value_of(m, read.data.row, self.key, f"key_{k}")
+            key, _ = value_of(m, read.data.row, self.by, f"key_{k}")
             m.d.comb += alike[k].eq(read.data.valid & (key == wanted) & ~tried[k] & self.hashed)
         size = self.depth.bit_length()
-        at, left = Signal(size), Signal(range(self.depth + 1))  # the overflow row in front, and how many from it on
-        spilled, _ = value_of(m, self.overflow_read.data, self.key, "key_spilled")
+        at, left = (
+            Signal(size),
+            Signal(range(self.depth + 1)),
+        )  # the overflow row in front, and how many from it on
+        spilled, _ = value_of(m, self.overflow_read.data, self.by, "key_spilled")
         spilled_alike = (left != 0) & ((spilled == wanted) | ~self.hashed)
         by_table, advances = Signal(), Signal()
         m.d.comb += [

@@ -126,7 +126,7 @@ class Join(wiring.Component):
             for k in range(self.hashes):
                 m.d.comb += prehash.keys[leaf][k].eq(self.keys[own[min(k, len(own) - 1)]])
         for k, window in enumerate(self.windows):
-            m.d.comb += [window.key.eq(self.keys[k]), window.hashed.eq(self.keys[k].present)]
+            m.d.comb += [window.by.eq(self.keys[k]), window.hashed.eq(self.keys[k].present)]
 
     def _told(self, m: Module, prehash: Prehash, riders: Riders) -> None:
         """Reads instructions. A reset empties all windows, and forgets what was programmed."""
@@ -381,5 +381,7 @@ class Join(wiring.Component):
             there = bound.bit_select(term.left.lane >> shift, 1) & (
                 ~paired | bound.bit_select(term.right.lane >> shift, 1)
             )
-            m.d.comb += fits[k].eq(~term.used | ~there | holds(m, term.condition, left, right, f"term_holds_{k}"))
+            m.d.comb += fits[k].eq(
+                ~term.used | ~there | holds(m, term.condition, left, right, f"term_holds_{k}")
+            )
         return fits.all()

@@ -58,7 +58,10 @@ def _edges(op: Operator) -> list[tuple[int, str, int, str]]:
         if term.condition == "=" and term.right is not None and term.constant is None:
             one, other = _leaf(op, term.left), _leaf(op, term.right)
             if one != other:
-                found += [(one, term.left.name, other, term.right.name), (other, term.right.name, one, term.left.name)]
+                found += [
+                    (one, term.left.name, other, term.right.name),
+                    (other, term.right.name, one, term.left.name),
+                ]
     return found
 
 
@@ -76,7 +79,9 @@ def _reach(
 ) -> list[Search]:
     met, steps = [start], []
     while len(met) < len(rooms):
-        options = [(into, key, (by, column)) for by, column, into, key in edges if by in met and into not in met]
+        options = [
+            (into, key, (by, column)) for by, column, into, key in edges if by in met and into not in met
+        ]
         options.sort(key=lambda one: one[1] not in keys[one[0]])  # windows that are there already
         scans = [(into, None, None) for into in range(len(rooms)) if into not in met]
         scans.sort(key=lambda one: None not in keys[one[0]])

@@ -59,7 +59,9 @@ class Layout:
     def place(self, name: Name, flow: Flow) -> Place:
         """Where a column is."""
         if name not in self.places:
-            raise FabricError(f"{'.'.join(name)} must be a column of {flow}; got {[one[1] for one in self.places]}")
+            raise FabricError(
+                f"{'.'.join(name)} must be a column of {flow}; got {[one[1] for one in self.places]}"
+            )
         return self.places[name]
 
 
@@ -79,7 +81,9 @@ class Layouts:
             if isinstance(flow, Stream) and flow.name:
                 layout = self.streams.setdefault(flow.name, Layout())
                 layout.add((flow.name, NUMBER), 1, Kind("number"))
-                for one in sorted(wants.get(flow, set()), key=lambda one: (-self._size(flow.name, one.name), one.name)):
+                for one in sorted(
+                    wants.get(flow, set()), key=lambda one: (-self._size(flow.name, one.name), one.name)
+                ):
                     self._column(layout, flow.name, one.name)
                 found[flow] = layout
         for op in assignment.placed:
@@ -90,7 +94,7 @@ class Layouts:
         return self.codes.size((stream, name))
 
     def _column(self, layout: Layout, stream: str, name: str) -> None:
-        layout.add((stream, name), self._size(stream, name), self.codes.kinds[stream, name])
+        layout.add((stream, name), self._size(stream, name), self.codes.kind((stream, name)))
 
     def _operator(self, op: Operator, found: Mapping[Flow, Layout], wants: set[Name]) -> Layout:
         below = found[op.inputs[0]]

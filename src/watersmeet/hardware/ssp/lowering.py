@@ -104,7 +104,9 @@ class Lowering:
                 flow = key[0]
                 root, parent = slots[flow] if flow in slots else (self.ids[key], 0)  # type: ignore[index]
                 if parent and any(one.kind == "projection" and one == flow for one in riders):
-                    raise FabricError(f"what rides in hardware must read what a selection or a join gives; got {op} on a projection")
+                    raise FabricError(
+                        f"what rides in hardware must read what a selection or a join gives; got {op} on a projection"
+                    )
                 found.append(self._rider(op, root, parent, flow))
                 slots[op] = (root, len(found) - len(cores))
         room = self.sizes.slots(unit)
@@ -114,7 +116,9 @@ class Lowering:
                 f"{place} must have at most {room} selections and projections; got {len(found) - len(cores)}; build it with more {more}"
             )
         if any(op.kind == "projection" for op in riders) and unit.kind not in ("projection", "op_block"):
-            raise FabricError(f"{place} must do no projection, as it is a {unit.kind} in hardware; got one; use a fabric with a composer")
+            raise FabricError(
+                f"{place} must do no projection, as it is a {unit.kind} in hardware; got one; use a fabric with a composer"
+            )
         return found
 
     def _head(self, op: Operator) -> dict[str, Any]:
@@ -146,8 +150,10 @@ class Lowering:
             own = self.flows[op]
             picks = [0] * (LANES * own.segments)
             for name, place in own.places.items():
-                source = layout.places[name] if name in layout.places else Layouts.column(
-                    op, next(one for one in op.outputs if one.name == name[1]), layout
+                source = (
+                    layout.places[name]
+                    if name in layout.places
+                    else Layouts.column(op, next(one for one in op.outputs if one.name == name[1]), layout)
                 )
                 for to, lane in zip(place.lanes, source.lanes, strict=True):
                     picks[to] = lane
@@ -171,7 +177,9 @@ class Lowering:
             kind = left.kind
             number = self.codes.constant(term.constant, kind) if kind.name == "number" else None
             if number is None or number.denominator != 1:
-                raise FabricError(f"what is added to a column in hardware must be a whole number, or have its column's places; got {term}")
+                raise FabricError(
+                    f"what is added to a column in hardware must be a whole number, or have its column's places; got {term}"
+                )
             added = int(number)
         other = field(right.lane + offset_of(term.right), right.size)
         return Chunk("term", attribute, term.condition, other, constant=whole(added))
@@ -180,14 +188,20 @@ class Lowering:
         ways = windows_of(unit.ways if unit.kind == "join" else 2)
         plan = plan_of(op, ways)
         if op.code:
-            raise FabricError(f"a join in hardware must compare columns with each other and with constants; got {op}; write it so")
+            raise FabricError(
+                f"a join in hardware must compare columns with each other and with constants; got {op}; write it so"
+            )
         if len(op.terms) > self.sizes.terms:
-            raise FabricError(f"a join in hardware must have at most {self.sizes.terms} comparisons; got {len(op.terms)} in {op}; build it with more terms")
+            raise FabricError(
+                f"a join in hardware must have at most {self.sizes.terms} comparisons; got {len(op.terms)} in {op}; build it with more terms"
+            )
         below = [self.flows[flow] for flow in op.inputs]
         names = [leaves_of(flow)[0] for flow in op.inputs]
         for flow, layout in zip(op.inputs, below, strict=True):
             if layout.segments > self.sizes.row:
-                raise FabricError(f"a row that is joined must have at most {self.sizes.row} segments in this hardware; got {layout.segments} of {flow}; build it with more")
+                raise FabricError(
+                    f"a row that is joined must have at most {self.sizes.row} segments in this hardware; got {layout.segments} of {flow}; build it with more"
+                )
         leaf_of = {leaf: k for k, leaf in enumerate(op.leaves)}
         lanes = LANES * self.sizes.row
 
@@ -234,7 +248,9 @@ class Lowering:
             for to, lane in zip(place.lanes, source.lanes, strict=True):
                 picks[to] = lane + lanes * plan.stages[leaf]
         body += [Chunk("output", lane) for lane in picks]
-        return Instruction("join", stream=self.ids[self._routes.inputs[op][0][0]], body=tuple(body), **self._head(op))
+        return Instruction(
+            "join", stream=self.ids[self._routes.inputs[op][0][0]], body=tuple(body), **self._head(op)
+        )
 
     def _aggregation(self, op: Operator) -> Instruction:
         (flow,), layout = self._one_input(op), self.flows[op]
@@ -250,14 +266,18 @@ class Lowering:
                 picks |= dict(zip(own.lanes, source.lanes, strict=True))
         body = [Chunk("output", picks[lane], function="key") for lane in sorted(picks)]
         key, _ = self._routes.inputs[op][0]
-        return Instruction("aggregation", stream=self.ids[key], body=(*body, *plan.chunks()), **self._head(op))
+        return Instruction(
+            "aggregation", stream=self.ids[key], body=(*body, *plan.chunks()), **self._head(op)
+        )
 
     def _order(self, op: Operator) -> Instruction:
         (flow,) = self._one_input(op)
         key, _ = self._routes.inputs[op][0]
         body = [Chunk("input", other=self.ids[key], constant=whole(op.windows[0] or 0))]
         if len(op.outputs) > self.sizes.sort_keys:
-            raise FabricError(f"an order in hardware must be by at most {self.sizes.sort_keys} columns; got {op}; build it with more")
+            raise FabricError(
+                f"an order in hardware must be by at most {self.sizes.sort_keys} columns; got {op}; build it with more"
+            )
         for output in op.outputs:
             place = Layouts.column(op, output, self.flows[flow])
             body.append(Chunk("output", field(place.lane, place.size), function=output.function))
@@ -265,7 +285,9 @@ class Lowering:
 
     def _one_input(self, op: Operator) -> tuple[Flow]:
         if len(op.inputs) != 1:
-            raise FabricError(f"a {op.kind} in hardware must read one flow; got {len(op.inputs)} in {op}; run the parts as queries of their own")
+            raise FabricError(
+                f"a {op.kind} in hardware must read one flow; got {len(op.inputs)} in {op}; run the parts as queries of their own"
+            )
         return (op.inputs[0],)
 
 

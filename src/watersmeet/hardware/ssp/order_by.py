@@ -68,7 +68,9 @@ class OrderBy(wiring.Component):
                         key.used.eq(1),
                     ]
 
-        m.submodules.buffer = buffer = Memory(shape=SEGMENT * self.segments, depth=max(2, self.window), init=[])
+        m.submodules.buffer = buffer = Memory(
+            shape=SEGMENT * self.segments, depth=max(2, self.window), init=[]
+        )
         write, look = buffer.write_port(), buffer.read_port()
         place = Signal(range(self.window + 1))
         earlier = self._before(m, keys, row.row, look.data)

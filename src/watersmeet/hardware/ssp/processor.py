@@ -113,7 +113,9 @@ class SSP(wiring.Component):
                 unit.kind == "op_block",
             )
         elif unit.kind == "aggregation":
-            made = Aggregation(b_id, sizes.result, sizes.key, sizes.aggregates, sizes.steps, sizes.groups, slots)
+            made = Aggregation(
+                b_id, sizes.result, sizes.key, sizes.aggregates, sizes.steps, sizes.groups, slots
+            )
         elif unit.kind == "order_by":
             made = OrderBy(b_id, max(1, unit.window), sizes.wide, sizes.sort_keys, slots)
         else:

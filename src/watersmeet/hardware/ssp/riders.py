@@ -84,10 +84,7 @@ class Riders(wiring.Component):
         m.d.comb += gives.eq(
             Cat(
                 new.shown,
-                *(
-                    (count > k) & slots[k].shown & (slots[k].root == new.stream)
-                    for k in range(self.slots)
-                ),
+                *((count > k) & slots[k].shown & (slots[k].root == new.stream) for k in range(self.slots)),
             )
             & ~new.void.replicate(self.slots + 1)
         )
@@ -205,5 +202,3 @@ class Sieve(wiring.Component):
             gather.o.ready.eq(new.inst | riders.i.ready),
         ]
         return m
-
-

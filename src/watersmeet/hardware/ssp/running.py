@@ -5,6 +5,7 @@ the same changes of queries between the same rows; its assignment is what progra
 rows, between them, so a change takes effect between two rows everywhere.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import pyarrow as pa
 from watersmeet.errors import FabricError, OptionError
 from watersmeet.fabric.components import Entry, Exit, GSwitchL
 from watersmeet.fabric.fabric import Fabric
-from watersmeet.fabric.operator import Flow, Operator, operators_of
+from watersmeet.fabric.operator import operators_of
 from watersmeet.hardware.simulate import simulate
 from watersmeet.hardware.ssp.codes import Codes
 from watersmeet.hardware.ssp.composing import Composer, decomposed, rows_of
@@ -73,25 +74,33 @@ def run(
     changes: Changes = (),
     sizes: Sizes | None = None,
     simulator: str = "auto",
+    pauses: int = 0,
     **stimulus: Any,
 ) -> Ran:
     """``rows`` through the hardware of ``fabric``, programmed with ``queries``.
 
     - ``order``: the stream of each row, in the order of arrival; by default streams are mixed evenly.
     - ``changes``: (n, {"name": text or None}): after n rows, queries that come (text) or go (None).
-    - ``stimulus``: ``offers``, ``stalls``, ``cycles``, ``idle``, ``watch`` of ``simulate``; ``offers`` are by word.
+    - ``pauses``: cycles between two words that are offered, at least. ``stimulus``: ``stalls`` (a pattern, of the exit), ``cycles``,
+      ``idle``, ``watch`` of ``simulate``.
     """
     sizes = sizes or Sizes()
     _check(fabric, changes)
-    sequence = list(order) if order is not None else mixed({name: table.num_rows for name, table in rows.items()})
+    sequence = (
+        list(order) if order is not None else mixed({name: table.num_rows for name, table in rows.items()})
+    )
     if Counter(sequence) != Counter({name: table.num_rows for name, table in rows.items() if table.num_rows}):
         raise OptionError("order must name the stream of each row once; got another number of rows")
-    plan = _Programs(fabric, rows, windows, sizes, len(sequence))
+    every = [queries, *(change for _, change in changes)]
+    texts = {text for some in every for query in some.values() for text in _literals(query or "")}
+    plan = _Programs(fabric, rows, windows, sizes, sequence, texts)
     plan.change(queries)
     at = 0
     for after, change in changes:
         if not at <= after <= len(sequence):
-            raise OptionError(f"changes must come in order, within the {len(sequence)} rows; got one after {after}")
+            raise OptionError(
+                f"changes must come in order, within the {len(sequence)} rows; got one after {after}"
+            )
         plan.push(sequence[at:after])
         plan.change(change)
         at = after
@@ -101,11 +110,11 @@ def run(
     entry = next(one.name for one in fabric.topology.components if isinstance(one, Entry))
     out = next(one.name for one in fabric.topology.components if isinstance(one, Exit))
     words = plan.words
-    cycles = stimulus.pop("cycles", 40 * len(words) + 64 * len(sequence) + 20_000)
-    options = {name: {entry if name == "offers" else out: value} for name, value in stimulus.items() if name in ("offers", "stalls")}
-    options |= {name: value for name, value in stimulus.items() if name not in ("offers", "stalls")}
-    idle = options.pop("idle", 4 * sizes.table + 2 * sizes.groups + 2000)
-    trace = simulate(design, {entry: words}, simulator=simulator, cycles=cycles, idle=idle, **options)
+    stalls = {out: stimulus.pop("stalls")} if "stalls" in stimulus else None
+    spare = (40 + pauses) * len(words) + 64 * len(sequence) + 20_000  # a bound; nested loops take longer
+    options = {"cycles": spare, "idle": 4 * sizes.table + 2 * sizes.groups + 2000, **stimulus}
+    offers = {entry: [k * (pauses + 1) for k in range(len(words))]} if pauses else None
+    trace = simulate(design, {entry: words}, offers, stalls, simulator=simulator, **options)
     ran = Ran(len(sequence), trace.cycles, trace.simulator, plan.programming, trace=trace)
     plan.compose(trace.given[out], ran)
     return ran
@@ -114,7 +123,9 @@ def run(
 def mixed(counts: Mapping[str, int]) -> list[str]:
     """Streams mixed evenly: row k of n comes at (k + 1/2) / n."""
     names = [name for name, count in counts.items() for _ in range(count)]
-    when = np.concatenate([(np.arange(count) + 0.5) / max(count, 1) for count in counts.values()] or [np.zeros(0)])
+    when = np.concatenate(
+        [(np.arange(count) + 0.5) / max(count, 1) for count in counts.values()] or [np.zeros(0)]
+    )
     return [names[k] for k in np.argsort(when, kind="stable")]
 
 
@@ -125,7 +136,11 @@ def _check(fabric: Fabric, changes: Changes) -> None:
             f"an SSP in hardware must have one entry and one exit; got {kinds[Entry]} and {kinds[Exit]} in {fabric.topology.name}"
         )
     wired = {link.target for link in fabric.topology.links}
-    meets = [one.name for one in fabric.topology.components if isinstance(one, GSwitchL) and all(f"{one.name}.{port}" in wired for port in one.inputs)]
+    meets = [
+        one.name
+        for one in fabric.topology.components
+        if isinstance(one, GSwitchL) and all(f"{one.name}.{port}" in wired for port in one.inputs)
+    ]
     if changes and meets:
         raise FabricError(
             f"queries can change while rows flow only where rows have one way; got {meets[0]}, where two meet; give the queries at the beginning"
@@ -135,42 +150,54 @@ def _check(fabric: Fabric, changes: Changes) -> None:
 class _Programs:
     """The words that go in, and what the engine says meanwhile."""
 
-    def __init__(self, fabric: Fabric, rows: Mapping[str, pa.Table], windows: Mapping[str, Window], sizes: Sizes, count: int) -> None:
-        self.tables, self.fabric = dict(rows), fabric
-        self.qp = Processor(windows=windows, schemas={name: table.schema for name, table in rows.items()}, fabric=fabric)
-        self.columns = {(name, column): table[column] for name, table in rows.items() for column in table.column_names}
-        self.sizes, self.count = sizes, count
+    def __init__(
+        self,
+        fabric: Fabric,
+        rows: Mapping[str, pa.Table],
+        windows: Mapping[str, Window],
+        sizes: Sizes,
+        sequence: Sequence[str],
+        texts: set[str],
+    ) -> None:
+        self.tables = dict(rows)
+        self.qp = Processor(
+            windows=windows, schemas={name: table.schema for name, table in rows.items()}, fabric=fabric
+        )
+        columns = {
+            (name, column): table[column] for name, table in rows.items() for column in table.column_names
+        }
+        self.codes = Codes(columns, texts)
+        self.lowering = Lowering(self.codes, sizes, len(sequence))
+        self.positions: dict[str, list[int]] = {name: [] for name in rows}  # of each row among all
+        for at, name in enumerate(sequence):
+            self.positions[name].append(at)
         self.words: list[int] = []
         self.programming = 0
-        self.lowering: Lowering | None = None
         self.before = Lowered()
         self.taken: Counter[str] = Counter()
         self.encoded: dict[str, tuple[int, list[list[int]]]] = {}
         self.answers: dict[str, bool] = {}
         self.composers: dict[int, list[tuple[str, Composer]]] = {}
+        self.lives: dict[str, list[tuple[int, int | None]]] = {}  # from which row of all to which
         self.engine: dict[str, list[tuple[Any, ...]]] = {}
         self.ordered: set[str] = set()
-        self.texts: set[str] = set()
-        self.finished: dict[str, Any] = {}
 
     # ---- in -----------------------------------------------------------------------------------------------------
 
     def change(self, queries: Mapping[str, str | None]) -> None:
+        now = self.taken.total()
         for name, text in queries.items():
             if text is None:
                 self.qp.drop(name)
+                self.lives[name][-1] = (self.lives[name][-1][0], now)
             else:
+                self.lives.setdefault(name, []).append((now, None))
                 self.qp.create(name, text)
                 if self._is_answer(name):  # the whole answer, at the end
                     self.qp.drop(name)
                     self.qp.create(name, text, emit="complete")
-                self.engine[name] = []
+                self.engine.setdefault(name, [])
         assignment = self.qp.fabric_assignment().assignment
-        if self.lowering is None:
-            texts = _texts(need.roots for need in assignment.needs)
-            used = _columns(assignment)
-            self.codes = Codes({key: column for key, column in self.columns.items() if key in used or True}, texts)
-            self.lowering = Lowering(self.codes, self.sizes, self.count)
         lowered = self.lowering.lower(assignment)
         words = words_of(lowered.after(self.before))
         self.before = lowered
@@ -236,21 +263,20 @@ class _Programs:
             ran.results[name], ran.arrivals[name] = [], []
         for stream, bits in rows_of([word for _, word in given]):
             for name, composer in self.composers.get(stream, []):
-                ran.results[name].append(composer.row(bits))
-                ran.arrivals[name].append(composer.arrivals(bits))
+                arrivals = composer.arrivals(bits)
+                at = max((self.positions[of][number] for of, number in arrivals), default=None)
+                if self._lived(name, at):
+                    ran.results[name].append(composer.row(bits))
+                    ran.arrivals[name].append(tuple(number for _, number in arrivals))
+
+    def _lived(self, name: str, at: int | None) -> bool:
+        """Whether a query was there when the last row of a result came; a group's result comes at the end."""
+        lives = self.lives[name]
+        if at is None:
+            return lives[-1][1] is None
+        return any(begin <= at and (end is None or at < end) for begin, end in lives)
 
 
-def _texts(roots: Iterable[Iterable[Flow]]) -> set[str]:
-    """Constants that are texts, everywhere in some plans."""
-    found = set()
-    for some in roots:
-        for op in operators_of(some):
-            constants = [term.constant for term in op.terms]
-            codes = [*op.code, *(output.code for output in op.outputs)]
-            constants += [token.constant for code in codes for token in code]
-            found |= {one.raw.decode() for one in constants if one is not None and one.kind == "text"}
-    return found
-
-
-def _columns(assignment: Any) -> set[tuple[str, str]]:
-    return {(one.leaf.split("#")[0], one.name) for op in assignment.placed for one in op.attributes if isinstance(op, Operator)}
+def _literals(query: str) -> list[str]:
+    """Texts in a query's text."""
+    return [one.replace("''", "'") for one in re.findall(r"'((?:[^']|'')*)'", query)]

@@ -65,9 +65,7 @@ class Steps(wiring.Component):
             before = stage
         with m.If(go):
             m.d.sync += valid.eq((self.i.valid & enters) | valid << 1)
-        m.d.comb += waits.eq(
-            Cat(valid[k] & stages[k].item.inst for k in range(self.steps)).any()
-        )
+        m.d.comb += waits.eq(Cat(valid[k] & stages[k].item.inst for k in range(self.steps)).any())
         m.d.comb += Value.cast(self.o.payload).eq(Value.cast(stages[-1]))
         return m
 

@@ -7,7 +7,7 @@ added; equal steps are one. Whatever could leave 64 bits, given the values that 
 from dataclasses import dataclass, field
 
 from watersmeet.errors import FabricError
-from watersmeet.fabric.operator import Code, Operator, Output
+from watersmeet.fabric.operator import Operator, Output
 from watersmeet.fabric.program import Chunk
 from watersmeet.hardware.ssp.codes import Codes, Kind
 from watersmeet.hardware.ssp.layout import Layout, Place
@@ -40,7 +40,6 @@ class StepsPlan:
     rows: int  # that may come, at most
     steps: list[tuple[str, int, int, int | None]] = field(default_factory=list)
     aggregates: list[tuple[str, int]] = field(default_factory=list)
-    made: list[Value] = field(default_factory=list)
 
     def add_to(self, layout: Layout) -> None:
         """All aggregates, with their places in the group's row."""
@@ -56,7 +55,9 @@ class StepsPlan:
                 self._place(layout, f"{output.name}\0sum", "sum", value)
                 self._place(layout, f"{output.name}\0count", "count", value)
             else:
-                self._place(layout, output.name, output.function, self._value(output) if output.code else None)
+                self._place(
+                    layout, output.name, output.function, self._value(output) if output.code else None
+                )
 
     def chunks(self) -> list[Chunk]:
         """The program of steps and accumulators."""
@@ -70,7 +71,9 @@ class StepsPlan:
         if function == "sum":
             assert value is not None
             if value.kind.name != "number":
-                raise FabricError(f"a sum in hardware must be of numbers without a fraction part or of decimals; got {value.kind} in {self.op}")
+                raise FabricError(
+                    f"a sum in hardware must be of numbers without a fraction part or of decimals; got {value.kind} in {self.op}"
+                )
             if value.bound * self.rows > MOST:
                 raise FabricError(
                     f"a sum in hardware must fit 64 bits; got {self.rows} rows of up to {value.bound} in {self.op}; give fewer rows"
@@ -95,7 +98,9 @@ class StepsPlan:
                 number = self.codes.constant(token.constant, Kind("number", token.constant.scale))
                 if number is None:
                     raise FabricError(f"an expression in hardware must have no NULL; got one in {self.op}")
-                stack.append(Value(0, Kind("number", token.constant.scale), abs(int(number)), False, int(number)))
+                stack.append(
+                    Value(0, Kind("number", token.constant.scale), abs(int(number)), False, int(number))
+                )
             elif token.call in ("+", "-", "*") and token.arity == 2:
                 right, left = stack.pop(), stack.pop()
                 stack.append(self._step(token.call, left, right))
@@ -105,16 +110,15 @@ class StepsPlan:
                 )
         (value,) = stack
         if value.constant is not None:
-            zero = Value(0, value.kind, 0, False, 0)
-            raise FabricError(f"an aggregate in hardware must be of a column; got a constant in {self.op}") if zero else None
+            raise FabricError(f"an aggregate in hardware must be of a column; got a constant in {self.op}")
         return value
 
     def _column(self, name: tuple[str, str]) -> Value:
         place = self.below.place(name, self.op)
         bits = (15, 31, 63)[place.size]
         stream = (name[0].split("#")[0], name[1])
-        bound = self.codes.bound(stream) if stream in self.codes.values else (1 << bits) - 1
-        nullable = self.codes.nullable(stream) if stream in self.codes.values else True
+        bound = self.codes.bound(stream) if stream in self.codes else (1 << bits) - 1
+        nullable = self.codes.nullable(stream) if stream in self.codes else True
         return Value(named(place.lane, place.size, BY_ROW), place.kind, bound, nullable)
 
     def _scaled(self, value: Value, scale: int) -> Value:
@@ -130,7 +134,9 @@ class StepsPlan:
     def _step(self, op: str, left: Value, right: Value) -> Value:
         for one in (left, right):
             if one.kind.name != "number":
-                raise FabricError(f"arithmetic in hardware must be of whole numbers and decimals; got {one.kind} in {self.op}")
+                raise FabricError(
+                    f"arithmetic in hardware must be of whole numbers and decimals; got {one.kind} in {self.op}"
+                )
         if op != "*":
             scale = max(left.kind.scale, right.kind.scale)
             left, right = self._scaled(left, scale), self._scaled(right, scale)
@@ -140,10 +146,16 @@ class StepsPlan:
         if bound > MOST:
             raise FabricError(f"a value in hardware must fit 64 bits; got up to {bound} in {self.op}")
         if left.constant is not None and right.constant is not None:
-            number = {"+": left.constant + right.constant, "-": left.constant - right.constant, "*": left.constant * right.constant}[op]
+            number = {
+                "+": left.constant + right.constant,
+                "-": left.constant - right.constant,
+                "*": left.constant * right.constant,
+            }[op]
             return Value(0, kind, bound, False, number)
         constant = left.constant if left.constant is not None else right.constant
-        sources = [named(0, 0, BY_CONSTANT) if one.constant is not None else one.source for one in (left, right)]
+        sources = [
+            named(0, 0, BY_CONSTANT) if one.constant is not None else one.source for one in (left, right)
+        ]
         step = (op, sources[0], sources[1], constant)
         if step not in self.steps:
             if len(self.steps) == self.most_steps:
@@ -152,8 +164,3 @@ class StepsPlan:
                 )
             self.steps.append(step)
         return Value(named(self.steps.index(step), 2, BY_STEP), kind, bound, left.nullable or right.nullable)
-
-
-def one_code(code: Code) -> bool:
-    """Whether code is one column."""
-    return len(code) == 1 and code[0].attribute is not None

@@ -151,9 +151,7 @@ class GSwitchD(wiring.Component):
         if depth < 2 or depth & (depth - 1):
             raise OptionError(f"depth of a GSwitch-D must be a power of two, at least 2; got {depth}")
         self.b_id, self.streams, self.ways, self.depth = b_id, streams, ways, depth
-        super().__init__(
-            {"i": In(stream.Signature(WORD)), "o": Out(stream.Signature(WORD)).array(ways)}
-        )
+        super().__init__({"i": In(stream.Signature(WORD)), "o": Out(stream.Signature(WORD)).array(ways)})
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
