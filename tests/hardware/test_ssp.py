@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.hardware.harness import stalls
 
 import watersmeet as wm
-from tests.hardware.harness import stalls
 from watersmeet.bench.tpch_data import generator, tables
 from watersmeet.bench.tpch_queries import QUERIES
 from watersmeet.errors import DataError, FabricError, OptionError
@@ -40,7 +40,9 @@ def streams(rng: Random, names: str, count: int) -> dict[str, pa.Table]:
                 "k": pa.array(drawn(6), pa.int64()),
                 "x": pa.array([None if one is None else one - 4 for one in drawn(10)], pa.int32()),
                 "t": pa.array([None if one is None else "abc"[one] for one in drawn(3)]),
-                "m": pa.array([None if one is None else Decimal(one) / 4 for one in drawn(9)], pa.decimal128(9, 2)),
+                "m": pa.array(
+                    [None if one is None else Decimal(one) / 4 for one in drawn(9)], pa.decimal128(9, 2)
+                ),
                 "d": pa.array([None if one is None else dt.date(2024, 1, 1 + one) for one in drawn(9)]),
             }
         )
@@ -77,12 +79,24 @@ def agree(found: Ran) -> None:
 
 
 JOINS = {
-    "two streams, selected": ("ab", "SELECT a.id AS i, b.id AS j FROM a JOIN b ON a.k = b.k WHERE a.x > 0 AND b.x < 4"),
-    "a chain of three": ("abc", "SELECT a.id AS i, b.id AS j, c.id AS l FROM a, b, c WHERE a.k = b.k AND b.x = c.x AND a.t = 'b'"),
-    "all three by one key": ("abc", "SELECT a.id AS i, b.id AS j, c.id AS l FROM a, b, c WHERE a.k = b.k AND b.k = c.k AND a.x < c.x"),
+    "two streams, selected": (
+        "ab",
+        "SELECT a.id AS i, b.id AS j FROM a JOIN b ON a.k = b.k WHERE a.x > 0 AND b.x < 4",
+    ),
+    "a chain of three": (
+        "abc",
+        "SELECT a.id AS i, b.id AS j, c.id AS l FROM a, b, c WHERE a.k = b.k AND b.x = c.x AND a.t = 'b'",
+    ),
+    "all three by one key": (
+        "abc",
+        "SELECT a.id AS i, b.id AS j, c.id AS l FROM a, b, c WHERE a.k = b.k AND b.k = c.k AND a.x < c.x",
+    ),
     "no equality": ("ab", "SELECT a.id AS i, b.id AS j FROM a JOIN b ON a.x >= b.x + 3 AND a.m <> b.m"),
     "a stream and itself": ("a", "SELECT p.id AS i, q.id AS j FROM a p JOIN a q ON p.k = q.k AND p.d <= q.d"),
-    "texts, dates, decimals": ("ab", "SELECT a.id AS i, b.id AS j, b.m + a.m AS s FROM a JOIN b ON a.t = b.t WHERE a.m > 1.005 AND b.d <> DATE '2024-01-03'"),
+    "texts, dates, decimals": (
+        "ab",
+        "SELECT a.id AS i, b.id AS j, b.m + a.m AS s FROM a JOIN b ON a.t = b.t WHERE a.m > 1.005 AND b.d <> DATE '2024-01-03'",
+    ),
 }
 
 
@@ -109,7 +123,10 @@ def test_groups_and_orders_are_the_engines(seed: int, query: str) -> None:
 
 
 CHANGES = [
-    (30, {"r": "SELECT a.id AS i, a.m FROM a WHERE a.x > 0"}),  # shares q's selection, and reads a column more
+    (
+        30,
+        {"r": "SELECT a.id AS i, a.m FROM a WHERE a.x > 0"},
+    ),  # shares q's selection, and reads a column more
     (60, {"r": None}),
     (70, {"z": "SELECT c.id AS i FROM c WHERE c.x = 1"}),
     (90, {"q": None}),
@@ -144,7 +161,9 @@ def test_the_third_query_of_tpch_is_the_engines(tmp_path: Path) -> None:
 
 
 def test_what_the_hardware_has_no_room_for_is_told() -> None:
-    with pytest.raises(DataError, match="the groups of an aggregation must fit its hardware; got more; build it with Sizes"):
+    with pytest.raises(
+        DataError, match="the groups of an aggregation must fit its hardware; got more; build it with Sizes"
+    ):
         ran(1, {"q": "SELECT id, COUNT(*) AS n FROM a GROUP BY id"}, "a", count=40)
 
 
@@ -176,6 +195,8 @@ def test_options_are_checked() -> None:
         run(wm.Fabric.op_chain(2), {"q": "SELECT id FROM a"}, rows, windows=windows)
     units = [[wm.Unit("s", "selection")], [wm.Unit("j", "join", 8)]]
     wide = wm.Fabric.ssp([units, units])
-    with pytest.raises(FabricError, match="queries can change while rows flow only where rows have one way; got g2_2"):
+    with pytest.raises(
+        FabricError, match="queries can change while rows flow only where rows have one way; got g2_2"
+    ):
         run(wide, {"q": "SELECT id FROM a WHERE x > 1"}, rows, windows=windows, changes=[(1, {"q": None})])
     assert mixed({"a": 1, "b": 3}) == ["b", "a", "b", "b"]

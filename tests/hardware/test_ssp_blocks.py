@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from amaranth.hdl import Array, Module, Signal, Value
 from amaranth.sim import Simulator
-
 from tests.hardware.harness import offers, stalls
+
 from watersmeet.errors import OptionError
 from watersmeet.fabric.program import Chunk, Instruction
 from watersmeet.hardware.blocks import Buffer

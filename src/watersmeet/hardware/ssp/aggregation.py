@@ -124,6 +124,8 @@ class Aggregation(wiring.Component):
             list_write.addr.eq(self.count),
             list_write.data.eq(here),
             list_read.addr.eq(sweep),
+            find.en.eq(0),  # what was read stays, until something else is
+            list_read.en.eq(0),
         ]
         for k, use in enumerate(uses):
             m.d.comb += write.data.values[k].eq(self._changed(m, k, use, given, find.data))

@@ -325,9 +325,8 @@ class Join(wiring.Component):
                 m.next = "SCAN"
             with m.State("END"):
                 self._ends(m, out, source, ended, leaf, more)
-            with m.State("CLEAR"):
-                with m.If(~clearing):
-                    m.next = "START"
+            with m.State("CLEAR"), m.If(~clearing):
+                m.next = "START"
 
     def _own_key(self, window: int) -> int:
         """Which of a row's hashed keys a window is by."""

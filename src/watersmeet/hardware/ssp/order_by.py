@@ -80,6 +80,7 @@ class OrderBy(wiring.Component):
             out.payload.count.eq(segments),
             out.payload.shown.eq(shown),
             write.addr.eq(place),
+            look.en.eq(0),  # what was read stays, until something else is
         ]
         with m.FSM():
             with m.State("START"):

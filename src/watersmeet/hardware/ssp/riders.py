@@ -18,7 +18,6 @@ from watersmeet.hardware.ssp.words import (
     LANE,
     LANES,
     RESPONSE,
-    SEGMENT,
     WORD,
     answer,
     holds,

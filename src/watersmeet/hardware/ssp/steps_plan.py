@@ -12,7 +12,8 @@ from watersmeet.fabric.program import Chunk
 from watersmeet.hardware.ssp.codes import Codes, Kind
 from watersmeet.hardware.ssp.layout import Layout, Place
 from watersmeet.hardware.ssp.lowered import whole
-from watersmeet.hardware.ssp.words import BY_CONSTANT, BY_ROW, BY_STEP, field as named
+from watersmeet.hardware.ssp.words import BY_CONSTANT, BY_ROW, BY_STEP
+from watersmeet.hardware.ssp.words import field as named
 
 MOST = (1 << 63) - 1
 
