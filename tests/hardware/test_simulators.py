@@ -151,6 +151,40 @@ class Memories(wiring.Component):
         return m
 
 
+class Many(wiring.Component):
+    """Equal instances, which the compiled simulator lays beside each other in lanes."""
+
+    def __init__(self, made: Any, count: int, *args: Any) -> None:
+        self.it = [Shared(made, *args) for _ in range(count)]
+        members = self.it[0].signature.members
+        super().__init__({f"{end}{k}": members[end] for end in "io" for k in range(count)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        for k, it in enumerate(self.it):
+            m.submodules[f"it{k}"] = it
+            i, o = getattr(self, f"i{k}"), getattr(self, f"o{k}")
+            wiring.connect(m, wiring.flipped(i), it.i)
+            wiring.connect(m, it.o, wiring.flipped(o))
+        return m
+
+
+@pytest.mark.parametrize(
+    ("made", "count", "args"),
+    [
+        (Operations, 5, (32, 7, True)),
+        (Operations, 4, (70, 33, False)),
+        (Memories, 6, (24, 27, True)),
+        (Fifo, 9, (unsigned(70), 5)),
+    ],
+    ids=["signed", "wide", "memories", "fifo"],
+)
+def test_lanes_are_the_same(made: Any, count: int, args: tuple[Any, ...]) -> None:
+    rng = Random(count)
+    stream_of = stimulus(Many(made, count, *args), rng, 25)
+    both(lambda: Many(made, count, *args), ["python", "compiled"], **stream_of)
+
+
 @pytest.mark.parametrize(("width", "depth", "transparent"), [(8, 32, False), (24, 27, True), (70, 32, True)])
 def test_memories_are_the_same(width: int, depth: int, transparent: bool) -> None:
     rng = Random(width)

@@ -33,9 +33,7 @@ class OrderedGNode(wiring.Component):
 
     def __init__(self, layout: Any, ways: int = 2) -> None:
         self.layout, self.ways = layout, ways
-        super().__init__(
-            {"i": In(stream.Signature(layout)).array(ways), "o": Out(stream.Signature(layout))}
-        )
+        super().__init__({"i": In(stream.Signature(layout)).array(ways), "o": Out(stream.Signature(layout))})
         self.buffer = Buffer(layout)
         self.turn = Signal(range(ways))
         self.done = Signal(ways)  # inputs that have given the end of the row in turn

@@ -5,8 +5,8 @@ equality, inequality, a band and every comparison; a time window is one more att
 ``-T_s <= s.time - r.time <= T_r``. The thesis leaves the encoding open; ours is below.
 
 A segment is a word of kind OPERATOR whose ``number`` holds the segment's name (4 bits), the attribute (4 bits), flags (8 bits) and the
-core that it is for (16 bits), and whose first value holds the operand. JOIN, WINDOW_R and WINDOW_S are the first segment of the
-thesis (how many cores, which of them this is, how large a sub-window), LOW and HIGH the second (the condition).
+core that it is for (16 bits), and whose first value holds the operand. JOIN, POSITION and the windows are the first segment of the
+thesis (how many cores, which of them this is), LOW and HIGH the second (the condition).
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,15 @@ UNBOUNDED, NEGATED = 1, 2  # flags
 
 
 class Segment(enum.Enum, shape=4):
-    """Operands: JOIN: cores << 16 | position, and the windows are emptied; WINDOW: rows of a sub-window; LOW, HIGH: a bound."""
+    """What the operand is. JOIN: how many cores; it also empties the windows, and nobody has a position. POSITION: which of them one
+    core is. WINDOW: rows of a sub-window. LOW, HIGH: a bound."""
 
     JOIN = 0
-    WINDOW_R = 1
-    WINDOW_S = 2
-    LOW = 3
-    HIGH = 4
+    POSITION = 1
+    WINDOW_R = 2
+    WINDOW_S = 3
+    LOW = 4
+    HIGH = 5
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ def program(
 
     words = []
     if new:
-        words.append(segment(Segment.JOIN, cores << 16 | ALL))  # cores beyond these store nothing
-        words += [segment(Segment.JOIN, cores << 16 | k, core=k) for k in range(cores)]
+        words.append(segment(Segment.JOIN, cores))  # cores that get no position store nothing
+        words += [segment(Segment.POSITION, k, core=k) for k in range(cores)]
         words += [segment(Segment.WINDOW_R, windows[0]), segment(Segment.WINDOW_S, windows[1])]
     for k, band in enumerate(bands):
         flags = NEGATED if band.negate else 0

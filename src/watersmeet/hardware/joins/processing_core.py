@@ -1,7 +1,8 @@
 """The processing core (thesis 5.5, figure 5.5.5): compares a row with the other stream's sub-window, one read a cycle.
 
-What stays true: the row that is taken is compared with exactly the rows that its scan reads, each once, by the operator as it stood when the
-row was taken. The last read of a scan and the next row's acceptance fall into one cycle, so a row costs as many cycles as its sub-window has rows.
+What stays true: the row that is taken is compared with exactly the rows that its scan reads, each once, by the operator as it
+stood when the row was taken. The last read of a scan and the next row's acceptance fall into one cycle, so a row costs as many
+cycles as its sub-window has rows.
 
 The pipeline never stops. A read is issued only if the queue of results has room for it and for all that are under way:
 
@@ -61,7 +62,10 @@ class ProcessingCore(wiring.Component):
         m.submodules.queue = queue = self.queue
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         probe, is_s, scanning = self.probe, self.is_s, self.scanning
-        last, nothing = Signal.like(self.at), Signal()  # nothing: an empty sub-window, of which only the end is told
+        last, nothing = (
+            Signal.like(self.at),
+            Signal(),
+        )  # nothing: an empty sub-window, of which only the end is told
         final = Signal()
         m.d.comb += [
             self.read.eq(scanning & queue.room),

@@ -1,13 +1,13 @@
 """SplitJoin in hardware, uni-flow (thesis 5.4 and 5.5): a distribution network, join cores, a network that gathers results.
 
-Where it follows the thesis: trees of DNodes and GNodes with toggle grant (figure 5.5.3), the lightweight variants of both networks
-(one broadcast to all cores at once, one merger over all cores), storage by counting turns, an operator in segments that is programmed while data
-flow, one read a cycle, results twice as wide as rows.
+Where it follows the thesis: trees of DNodes and GNodes with toggle grant (figure 5.5.3), the lightweight variants of both
+networks (one broadcast to all cores at once, one merger over all cores), storage by counting turns, an operator in segments that
+is programmed while data flow, one read a cycle, results twice as wide as rows.
 
-Where the thesis is silent: how many rows a sub-window's core may leave under way (ours: no more than its queue of results has room for), the
-encoding of operators (``operator.py``), how order is kept (``OrderedGNode``), what a time window is in hardware (one more attribute, the time, with
-a band; the sub-window must be large enough to hold what the time covers), and what becomes of the windows when the number of cores changes (they are
-emptied; a change of the condition alone keeps them).
+Where the thesis is silent: how many reads may be under way (ours: no more than the queue of results has room for), the encoding of
+operators (``operator.py``), how order is kept (``OrderedGNode``), what a time window is (one more attribute, the time, with a band; the
+sub-windows must be large enough to hold what the time covers), and what becomes of the windows when the number of cores changes (they
+are emptied; a change of the condition alone keeps them).
 """
 
 from typing import Any
@@ -52,7 +52,9 @@ class SplitJoin(wiring.Component):
         )
         self.core = [Shared(JoinCore, self.share, attributes, bits, self.ordered) for _ in range(cores)]
         self.watch = {
-            f"core{k}.{name}": signal for k, core in enumerate(self.core) for name, signal in core.watch.items()
+            f"core{k}.{name}": signal
+            for k, core in enumerate(self.core)
+            for name, signal in core.watch.items()
         }
 
     def elaborate(self, platform: Any) -> Module:
@@ -75,7 +77,9 @@ class SplitJoin(wiring.Component):
         while len(ends) < self.cores:
             below: list[Any] = []
             for k, end in enumerate(ends):
-                left = self.cores - len(below) - (len(ends) - k - 1)  # each end after this one needs a core at least
+                left = (
+                    self.cores - len(below) - (len(ends) - k - 1)
+                )  # each end after this one needs a core at least
                 ways = max(1, min(self.fan, left))
                 node = Shared(DNode, self.word, ways)
                 m.submodules[f"d{level}_{k}"] = node

@@ -62,8 +62,9 @@ class StorageCore(wiring.Component):
             with m.If(self._segment((Segment.WINDOW_R, Segment.WINDOW_S)[side])):
                 m.d.sync += window.eq(new.values[0])
         with m.If(self._segment(Segment.JOIN)):
-            operand = new.values[0]
-            m.d.sync += [cores.eq(operand[16:32]), position.eq(operand[:16])]
+            m.d.sync += [cores.eq(new.values[0]), position.eq(ALL)]
+        with m.If(self._segment(Segment.POSITION)):
+            m.d.sync += position.eq(new.values[0])
         self._bounds(m)
         return m
 

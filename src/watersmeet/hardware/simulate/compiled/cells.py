@@ -115,10 +115,9 @@ def _one_bit(w: Writer, cell: Any, gather: Gather) -> Value:
     if kind in ("$reduce_or", "$reduce_bool"):
         return w.nonzero(a)
     if kind == "$reduce_and":
-        return w.compare("eq", a, Value("-1", a.width))
+        return w.compare("eq", a, constant(-1, a.width))
     if kind in ("$reduce_xor", "$reduce_xnor"):
-        odd = w.resize(w.new(f"call i{a.width} @llvm.ctpop.i{a.width}(i{a.width} {a.name})", a.width), 1)
-        return odd if kind == "$reduce_xor" else w.invert(odd)
+        return w.odd(a) if kind == "$reduce_xor" else w.invert(w.odd(a))
     if kind == "$logic_not":
         return w.compare("eq", a, constant(0, a.width))
     if kind in ("$logic_and", "$logic_or"):

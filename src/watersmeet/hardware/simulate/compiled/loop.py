@@ -8,8 +8,8 @@ The control block is words of 64 bits: ``HEAD`` first, then ``SOURCE`` for each 
 
 from collections.abc import Callable
 
-from watersmeet.hardware.simulate.compiled.body import Body
 from watersmeet.hardware.simulate.compiled.ir import Value, Writer, constant, stored_bits
+from watersmeet.hardware.simulate.compiled.machine import Machine
 
 HEAD = ("cycle", "until", "idle", "last")
 SOURCE = ("at", "n", "payloads", "offers", "taken")
@@ -35,7 +35,7 @@ def watch_words(widths: list[int]) -> list[int]:
 
 
 def loop(
-    body: Body, sources: list[str], sinks: list[str], watched: list[str], constants: dict[str, int]
+    machine: Machine, sources: list[str], sinks: list[str], watched: list[str], constants: dict[str, int]
 ) -> str:
     """The text of ``run(control, state)``."""
     w, places = Writer(), Places(sources, sinks)
@@ -55,7 +55,7 @@ def loop(
     w.line("br label %cycle")
     w.label("cycle")
     now = word("cycle")
-    ports = body.module["ports"]
+    ports = machine.module["ports"]
     inputs = {
         name: constant(value, len(ports[name]["bits"])) for name, value in constants.items() if name in ports
     }
@@ -76,7 +76,7 @@ def loop(
         later = w.two("add", phase, constant(1, 64))
         around = w.compare("eq", later, word(f"{name}.period"))
         w.store(w.select(around, constant(0, 64), later), place(f"{name}.phase"))
-    outputs = body.write(w, inputs)
+    outputs = machine.cycle(w, inputs)
     moved, left, full = constant(0, 1), constant(0, 1), constant(0, 1)
     for name in sources:
         moves = w.two("and", shows[name], outputs[f"{name}__ready"])
@@ -111,15 +111,20 @@ def loop(
     why = w.select(settled, constant(SETTLED, 64), why)
     w.line(f"ret i64 {why.name}")
     text = "\n".join(w.lines)
-    counts = {part for line in w.lines for part in line.split() if part.startswith("@llvm.ctpop")}
-    widths = {int(part.split("(")[0].rsplit(".i", 1)[1]) for part in counts}
-    declared = "".join(f"declare i{n} @llvm.ctpop.i{n}(i{n})\n" for n in sorted(widths))
-    return f"{declared}define i64 @run(ptr noalias %C, ptr noalias %S) {{\n{text}\n}}\n"
+    return f"{_declared(w)}define i64 @run(ptr noalias %C, ptr noalias %S) {{\n{text}\n}}\n"
 
 
-def _watch(
-    w: Writer, outputs: dict[str, Value], watched: list[str], place: Callable[[str], str]
-) -> None:
+def _declared(w: Writer) -> str:
+    """Declarations of LLVM's own functions that the lines call."""
+    found = {}
+    for line in w.lines:
+        if " = call " in line:
+            kind, rest = line.split(" = call ", 1)[1].split(" @", 1)
+            found[rest.split("(")[0]] = kind
+    return "".join(f"declare {kind} @{name}({kind})\n" for name, kind in sorted(found.items()))
+
+
+def _watch(w: Writer, outputs: dict[str, Value], watched: list[str], place: Callable[[str], str]) -> None:
     row = w.new(f"load ptr, ptr {place('watch')}", 64).name
     at = 0
     for name in watched:

