@@ -57,7 +57,7 @@ def ran(seed: int, queries: dict[str, str], names: str = "abc", count: int = 40,
     order = [name for name in names for _ in range(count)]
     rng.shuffle(order)
     windows = {name: wm.Rows(rng.randint(1, 20)) for name in names}
-    found = run(
+    return run(
         FABRIC,
         queries,
         rows,
@@ -69,7 +69,6 @@ def ran(seed: int, queries: dict[str, str], names: str = "abc", count: int = 40,
         pauses=rng.randint(0, 3),
         **options,
     )
-    return found
 
 
 def agree(found: Ran) -> None:
@@ -170,7 +169,10 @@ def test_what_the_hardware_has_no_room_for_is_told() -> None:
 REFUSED = {
     "SELECT a.id AS i FROM a WHERE a.x * 2 > 3 AND a.k = 2": "must fit the fabric",
     "SELECT k, STDDEV(x) AS s FROM a GROUP BY k": "an aggregate in hardware must be count, sum, min, max or avg; got stddev_samp",
-    "SELECT a.id AS i, b.id AS j FROM a JOIN b ON a.k = b.x AND a.m > b.x": "columns that are compared in hardware must be of one kind; got a number with 2 places and a number with 0 places",
+    "SELECT a.id AS i, b.id AS j FROM a JOIN b ON a.k = b.x AND a.m > b.x": (
+        "columns that are compared in hardware must be of one kind"
+        "; got a number with 2 places and a number with 0 places"
+    ),
     "SELECT k, SUM(x * 1000000000 * 1000000000 * 10) AS s FROM a GROUP BY k": "must fit 64 bits",
     "SELECT k, SUM(x / 2) AS s FROM a GROUP BY k": "an expression in hardware must be of columns, constants",
 }

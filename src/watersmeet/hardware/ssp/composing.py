@@ -131,7 +131,7 @@ class Composer:
                 number = int.from_bytes(token.constant.raw, "little", signed=True)
                 scale = token.constant.scale
                 constant: Any = Decimal(number).scaleb(-scale) if token.constant.kind == "decimal" else number
-                stack.append(lambda bits, constant=constant: constant)
+                stack.append(_always(constant))
             elif token.call in _CALLS and token.arity == 2:
                 right, left = stack.pop(), stack.pop()
                 stack.append(_called(_CALLS[token.call], left, right))
@@ -148,6 +148,10 @@ _CALLS: Mapping[str, Callable[[Any, Any], Any]] = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
 }
+
+
+def _always(constant: Any) -> Callable[[int], Any]:
+    return lambda bits: constant
 
 
 def _called(

@@ -118,3 +118,18 @@ def connected(m: Module, source: Any, target: Any) -> None:
         target.valid.eq(source.valid),
         source.ready.eq(target.ready),
     ]
+
+
+def entering(m: Module, source: Any, go: Value, out: Any) -> Signal:
+    """Whether what is in front may enter a pipeline that ``go`` moves, between two streams of items: a row only when no word of an
+    instruction is inside, as it is worked on by what that says.
+    """
+    inside, enters = Signal(5), Signal()
+    comes, leaves = Signal(), Signal()
+    m.d.comb += [
+        enters.eq(source.payload.inst | (inside == 0)),
+        comes.eq(source.valid & go & source.payload.inst),
+        leaves.eq(out.valid & out.ready & out.payload.item.inst),
+    ]
+    m.d.sync += inside.eq(inside + comes - leaves)
+    return enters

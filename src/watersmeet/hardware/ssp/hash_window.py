@@ -10,8 +10,8 @@ it was stored. What stays true:
   when it is full).
 
 A row is stored in two cycles (read; take out and choose a place), the write falls into the cycle after. A search reads all four places at
-once, and gives a match a cycle; then the overflow buffer, a row a cycle. Without a key (``hashed`` low) all rows are in the overflow buffer:
-a nested loop, for conditions without an equality.
+once, and gives a match a cycle; then the overflow buffer, a row a cycle. Without a key (``hashed`` low) all rows are in the overflow
+buffer: a nested loop, for conditions without an equality.
 
 Of a join on ``cores`` units each stores every ``cores``-th row (7.1.7), also of those not selected.
 """
@@ -32,8 +32,8 @@ TABLES = 4
 class HashWindow(wiring.Component):
     """Up to ``window`` rows of ``segments`` segments; each table has ``table`` places.
 
-    - ``rows``, ``cores``, ``core``, ``hashed``, ``by`` (the key): as programmed; they change only together with ``clear``, which takes ``table``
-      cycles of ``clearing``.
+    - ``rows``, ``cores``, ``core``, ``hashed``, ``by`` (the key): as programmed; they change only together with ``clear``, which takes
+      ``table`` cycles of ``clearing``.
     - ``store`` (for a cycle): ``row`` comes, or a row that is a ``tick``. ``search`` (for a cycle): for ``wanted``. Both with the key's
       hashes ``first`` and ``second``. After a store, one cycle must pass before the next.
     - From the cycle after ``search`` on: ``found`` is a match, ``match``, until ``skip``; or ``over``.

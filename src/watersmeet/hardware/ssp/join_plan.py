@@ -82,7 +82,9 @@ def _reach(
         options = [
             (into, key, (by, column)) for by, column, into, key in edges if by in met and into not in met
         ]
-        options.sort(key=lambda one: one[1] not in keys[one[0]])  # windows that are there already
+        options.sort(
+            key=lambda one: (one[0], one[1] not in keys[one[0]])
+        )  # in the order of FROM; windows that are there
         scans = [(into, None, None) for into in range(len(rooms)) if into not in met]
         scans.sort(key=lambda one: None not in keys[one[0]])
         for into, key, by in [*options, *scans]:

@@ -112,9 +112,9 @@ class Layouts:
                         layout.add((of, name), place.size, place.kind)
             return layout
         if op.kind == "projection":
-            for name, place in below.places.items():
-                if name[1] == NUMBER:
-                    layout.add(name, place.size, place.kind)
+            for number, place in below.places.items():
+                if number[1] == NUMBER:
+                    layout.add(number, place.size, place.kind)
             for output in op.outputs:
                 place = self.column(op, output, below)
                 layout.add(("", output.name), place.size, place.kind)
@@ -125,7 +125,8 @@ class Layouts:
                 layout.add(("", output.name), place.size, place.kind)
         if layout.segments > self.key_segments:
             raise FabricError(
-                f"a group's key must have at most {self.key_segments} segments; got {layout.segments} of {op}; build it with more key segments"
+                f"a group's key must have at most {self.key_segments} segments"
+                f"; got {layout.segments} of {op}; build it with more key segments"
             )
         layout.used = self.key_segments * LANES
         return layout  # aggregates are added by who plans them
@@ -135,7 +136,8 @@ class Layouts:
         """The column that an output is; expressions are only in aggregates."""
         if len(output.code) != 1 or output.code[0].attribute is None:
             raise FabricError(
-                f"a {output.function or 'projected column'} in hardware must be a column; got {output} of {op}; use a fabric with a composer"
+                f"a {output.function or 'projected column'} in hardware must be a column"
+                f"; got {output} of {op}; use a fabric with a composer"
             )
         one = output.code[0].attribute
         return below.place((one.leaf, one.name), op)

@@ -50,7 +50,8 @@ class Lowering:
             old[number] = self._id(key)
         if max(self.ids.values()) >= self.sizes.streams:
             raise FabricError(
-                f"the switches of this hardware must have at most {self.sizes.streams} streams; got {max(self.ids.values()) + 1}; build it with more streams"
+                f"the switches of this hardware must have at most {self.sizes.streams} streams"
+                f"; got {max(self.ids.values()) + 1}; build it with more streams"
             )
         lowered = Lowered()
         segments = {self.ids[key]: self._segments(key[0]) for key in routes.flows}
@@ -98,11 +99,11 @@ class Lowering:
                 found.append(self._join(op, unit, at, len(assignment.placed[op].slots)))
             else:
                 found.append(self._aggregation(op) if op.kind == "aggregation" else self._order(op))
-        slots: dict[Operator, tuple[int, int]] = {}  # root, number
+        slots: dict[Flow, tuple[int, int]] = {}  # root, number
         for op in riders:
             for key, _ in self._routes.inputs[op]:
                 flow = key[0]
-                root, parent = slots[flow] if flow in slots else (self.ids[key], 0)  # type: ignore[index]
+                root, parent = slots.get(flow, (self.ids[key], 0))
                 if parent and any(one.kind == "projection" and one == flow for one in riders):
                     raise FabricError(
                         f"what rides in hardware must read what a selection or a join gives; got {op} on a projection"
@@ -193,14 +194,16 @@ class Lowering:
             )
         if len(op.terms) > self.sizes.terms:
             raise FabricError(
-                f"a join in hardware must have at most {self.sizes.terms} comparisons; got {len(op.terms)} in {op}; build it with more terms"
+                f"a join in hardware must have at most {self.sizes.terms} comparisons"
+                f"; got {len(op.terms)} in {op}; build it with more terms"
             )
         below = [self.flows[flow] for flow in op.inputs]
         names = [leaves_of(flow)[0] for flow in op.inputs]
         for flow, layout in zip(op.inputs, below, strict=True):
             if layout.segments > self.sizes.row:
                 raise FabricError(
-                    f"a row that is joined must have at most {self.sizes.row} segments in this hardware; got {layout.segments} of {flow}; build it with more"
+                    f"a row that is joined must have at most {self.sizes.row} segments in this hardware"
+                    f"; got {layout.segments} of {flow}; build it with more"
                 )
         leaf_of = {leaf: k for k, leaf in enumerate(op.leaves)}
         lanes = LANES * self.sizes.row
@@ -258,7 +261,7 @@ class Lowering:
         plan = StepsPlan(op, below, self.codes, self.sizes.steps, self.sizes.aggregates, self.rows)
         plan.add_to(layout)
         layout.used = LANES * (self.sizes.key + len(plan.aggregates))
-        picks = {}
+        picks: dict[int, int] = {}
         for output in op.outputs:
             if output.function == "key":
                 source = Layouts.column(op, output, below)

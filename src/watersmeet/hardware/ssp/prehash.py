@@ -1,15 +1,17 @@
 """The hashes of a row's keys, before the row is worked on: a pipeline as long as Murmur3's.
 
 What stays true: items leave in the order in which they came, each with the hashes of its keys; all steps move together, whenever the
-last one is empty or taken, so a row's hashes cost the join no cycle.
+buffer behind them has a place, so a row's hashes cost the join no cycle.
 """
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from watersmeet.hardware.blocks import Buffer
+from watersmeet.hardware.ssp.gather import connected, entering
 from watersmeet.hardware.ssp.murmur import STEPS, Murmur
 from watersmeet.hardware.ssp.words import FIELD, item, value_of
 
@@ -37,9 +39,13 @@ class Prehash(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        m.submodules.places = places = Buffer(hashed_item(self.segments, self.hashes))
+        connected(m, places.o, self.o)
+        out = places.i
         go = Signal()
         valid = Signal(STEPS)
-        m.d.comb += [go.eq(~valid[-1] | self.o.ready), self.i.ready.eq(go), self.o.valid.eq(valid[-1])]
+        enters = entering(m, self.i, go, self.o)
+        m.d.comb += [go.eq(~valid[-1] | out.ready), self.i.ready.eq(go & enters), out.valid.eq(valid[-1])]
         before: Any = self.i.payload
         values: list[Any] = []
         for k in range(self.hashes):
@@ -52,12 +58,12 @@ class Prehash(wiring.Component):
             m.d.comb += [
                 murmur.key.eq(value),
                 murmur.go.eq(go),
-                self.o.payload.keys[k].first.eq(murmur.first),
-                self.o.payload.keys[k].second.eq(murmur.second),
+                out.payload.keys[k].first.eq(murmur.first),
+                out.payload.keys[k].second.eq(murmur.second),
             ]
             values.append(value)
         with m.If(go):
-            m.d.sync += valid.eq(Mux(self.i.valid, 1, 0) | valid << 1)
+            m.d.sync += valid.eq((self.i.valid & enters) | valid << 1)
         for step in range(STEPS):
             kept = Signal(item(self.segments), name=f"item_{step}")
             held = [Signal(64, name=f"value_{step}_{k}") for k in range(self.hashes)]
@@ -65,6 +71,6 @@ class Prehash(wiring.Component):
                 m.d.sync += [Value.cast(kept).eq(Value.cast(before))]
                 m.d.sync += [one.eq(value) for one, value in zip(held, values, strict=True)]
             before, values = kept, list(held)
-        m.d.comb += Value.cast(self.o.payload.item).eq(Value.cast(before))
-        m.d.comb += [self.o.payload.keys[k].value.eq(values[k]) for k in range(self.hashes)]
+        m.d.comb += Value.cast(out.payload.item).eq(Value.cast(before))
+        m.d.comb += [out.payload.keys[k].value.eq(values[k]) for k in range(self.hashes)]
         return m

@@ -88,7 +88,8 @@ class SSP(wiring.Component):
             bypass = next(k for k, unit in enumerate(one.units) if unit.kind == "bypass")
             return Brick(ids[one.name], sizes.streams, units, bypass)
         raise FabricError(
-            f"hardware of an SSP must be made of entries, GSwitches, bricks and exits; got {one.name}, {one.kind}; use a fabric such as Fabric.ssp"
+            f"hardware of an SSP must be made of entries, GSwitches, bricks and exits"
+            f"; got {one.name}, {one.kind}; use a fabric such as Fabric.ssp"
         )
 
     def _unit(self, place: str, unit: Unit) -> Any:
@@ -120,7 +121,8 @@ class SSP(wiring.Component):
             made = OrderBy(b_id, max(1, unit.window), sizes.wide, sizes.sort_keys, slots)
         else:
             raise FabricError(
-                f"a unit in hardware must be a bypass, selection, projection, join, aggregation, order_by or op_block; got {place}, {unit.kind}"
+                f"a unit in hardware must be a bypass, selection, projection, join, aggregation, order_by or op_block"
+                f"; got {place}, {unit.kind}"
             )
         for name, signal in getattr(made, "watch", {}).items():
             self.watch[f"{place.replace('.', '_')}_{name}"] = signal

@@ -143,7 +143,8 @@ def _check(fabric: Fabric, changes: Changes) -> None:
     ]
     if changes and meets:
         raise FabricError(
-            f"queries can change while rows flow only where rows have one way; got {meets[0]}, where two meet; give the queries at the beginning"
+            f"queries can change while rows flow only where rows have one way"
+            f"; got {meets[0]}, where two meet; give the queries at the beginning"
         )
 
 

@@ -6,11 +6,13 @@ cycle, so what is computed costs latency, not throughput. Values are signed 64 b
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from watersmeet.fabric.encoding import FUNCTIONS
+from watersmeet.hardware.blocks import Buffer
+from watersmeet.hardware.ssp.gather import connected, entering
 from watersmeet.hardware.ssp.reading import Reading
 from watersmeet.hardware.ssp.words import BY_CONSTANT, BY_STEP, FIELD, item, value_of
 
@@ -40,17 +42,17 @@ class Steps(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        m.submodules.places = places = Buffer(computed_item(self.segments, self.steps))
+        connected(m, places.o, self.o)
         steps = self._programmed(m)
-        go, waits = Signal(), Signal()
+        go = Signal()
         valid = Signal(self.steps)
-        inside = Signal()  # an instruction is on its way: rows behind it must not be computed by the old one
+        enters = entering(m, self.i, go, self.o)
         m.d.comb += [
-            inside.eq(waits),
-            go.eq(~valid[-1] | self.o.ready),
-            self.o.valid.eq(valid[-1]),
+            go.eq(~valid[-1] | places.i.ready),
+            places.i.valid.eq(valid[-1]),
+            self.i.ready.eq(go & enters),
         ]
-        enters = Signal()
-        m.d.comb += [enters.eq(~inside | self.i.payload.inst), self.i.ready.eq(go & enters)]
         stages: list[Any] = []
         layout = computed_item(self.segments, self.steps)
         before = Signal(layout)
@@ -65,8 +67,7 @@ class Steps(wiring.Component):
             before = stage
         with m.If(go):
             m.d.sync += valid.eq((self.i.valid & enters) | valid << 1)
-        m.d.comb += waits.eq(Cat(valid[k] & stages[k].item.inst for k in range(self.steps)).any())
-        m.d.comb += Value.cast(self.o.payload).eq(Value.cast(stages[-1]))
+        m.d.comb += Value.cast(places.i.payload).eq(Value.cast(stages[-1]))
         return m
 
     def _programmed(self, m: Module) -> list[Any]:

@@ -49,7 +49,8 @@ class StepsPlan:
                 continue
             if output.function not in ("count", "sum", "min", "max", "avg"):
                 raise FabricError(
-                    f"an aggregate in hardware must be count, sum, min, max or avg; got {output.function} of {self.op}; run it in a processor without hardware"
+                    f"an aggregate in hardware must be count, sum, min, max or avg"
+                    f"; got {output.function} of {self.op}; run it in a processor without hardware"
                 )
             if output.function == "avg":
                 value = self._value(output)
@@ -84,7 +85,8 @@ class StepsPlan:
         if use not in self.aggregates:
             if len(self.aggregates) == self.most_aggregates:
                 raise FabricError(
-                    f"an aggregation in hardware must have at most {self.most_aggregates} aggregates; got more in {self.op}; build it with more"
+                    f"an aggregation in hardware must have at most {self.most_aggregates} aggregates"
+                    f"; got more in {self.op}; build it with more"
                 )
             self.aggregates.append(use)
         kind = Kind("number") if function == "count" or value is None else value.kind
