@@ -22,6 +22,7 @@ from watersmeet.hardware.ssp.lowered import LAST, marked, whole, words_of
 from watersmeet.hardware.ssp.murmur import STEPS, Murmur, hashes
 from watersmeet.hardware.ssp.riders import Sieve
 from watersmeet.hardware.ssp.switches import GSwitchD, GSwitchL
+from watersmeet.hardware.ssp.synchroniser import Synchroniser
 from watersmeet.hardware.ssp.words import CONTINUED, WORD, field
 
 TICK = 1 << 77
@@ -321,3 +322,36 @@ def test_a_gswitch_d_lets_a_slow_way_hold_nobody_up_before_its_buffer_is_full(se
         assert rows_in([word for _, word in trace.given[f"o__{k}"]]) == [
             one for one in rows if masks.get(one[0], 0) >> k & 1
         ]
+
+
+# ---- the synchroniser -------------------------------------------------------------------------------------------------
+
+
+def test_a_synchroniser_puts_rows_back_in_order_and_tells_if_too_many_wait() -> None:
+    program = words_of(
+        [
+            Instruction("reset", 9, 0),
+            Instruction("synchronise", 9, 3, body=(Chunk("input", 2, other=3), Chunk("input", 1, other=4))),
+        ]
+    )
+    rng = Random(3)
+    streams = [4, *(rng.choice([3, 4]) for _ in range(30))]
+    behind = {3: deque[int](), 4: deque[int]()}
+    for ticket, stream in enumerate(streams):
+        behind[stream].append(ticket)
+    wanted = [(3, 0, at, 7) if stream == 3 else (4, at % 2, at) for at, stream in enumerate(streams)]
+    for skew in (4, 100):  # one way is up to so many rows ahead of the other; of the larger, all of stream 3
+        words, left = list(program), {stream: deque(tickets) for stream, tickets in behind.items()}
+        while left[3] or left[4]:
+            first = min(one[0] for one in left.values() if one)
+            could = [one for one in (3, 4) if left[one] and left[one][0] < first + skew]
+            stream = rng.choice(could) if skew == 4 else could[0]
+            ticket = left[stream].popleft()
+            dropped = TICK if ticket % 2 else 0
+            words += row(3, ticket, 7) if stream == 3 else [one | dropped for one in row(4, ticket)]
+        design = Synchroniser(9, 2, 2, depth=6)
+        given = simulate(design, {"i": words}, stalls={"o": stalls(rng)}, simulator="python").given["o"]
+        if skew == 4:
+            assert rows_in([one & (1 << 80) - 1 for _, one in given if not one >> 80 & 1]) == wanted
+        else:
+            assert any(one >> 79 & 1 for _, one in given), "rows were lost, and nobody was told"

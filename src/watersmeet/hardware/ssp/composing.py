@@ -20,14 +20,18 @@ from watersmeet.hardware.ssp.lowered import LAST
 from watersmeet.hardware.ssp.words import CONTINUED, LANES
 
 _BITS = (16, 32, 64)
+RowOf = Callable[[str, int], int]  # which row of its stream has a number
 
 
-def decomposed(stream: str, number: int, layout: Layout, codes: Codes, rows: int) -> list[list[int]]:
-    """The words of every row of a stream, in order of arrival."""
+def decomposed(
+    stream: str, number: int, layout: Layout, codes: Codes, arrivals: np.ndarray
+) -> list[list[int]]:
+    """The words of every row of a stream, in order of arrival, with these numbers."""
+    rows = len(arrivals)
     segments = layout.segments
     words = np.zeros((rows, segments), np.uint64)
     for (_, name), place in layout.places.items():
-        found = np.arange(rows, dtype=np.int64) if name == NUMBER else codes.values((stream, name))
+        found = arrivals if name == NUMBER else codes.values((stream, name))
         bits = _BITS[place.size]
         raw = np.where(found == LEAST, -(1 << bits - 1), found).astype(np.int64).view(np.uint64)
         for k, lane in enumerate(place.lanes):
@@ -46,7 +50,8 @@ def rows_of(words: Sequence[int]) -> Iterator[tuple[int, int]]:
     for word in words:
         if word >> 79:
             raise DataError(
-                "the groups of an aggregation must fit its hardware; got more; build it with Sizes(groups=...) larger"
+                "the hardware must have room for all groups, and for all rows that wait in a synchroniser; got more; "
+                "build it with Sizes(groups=..., skew=...) larger"
             )
         if at == 0:
             stream = word >> 64 & CONTINUED
@@ -70,9 +75,15 @@ class Composer:
     """What one query selects, from the rows of a flow."""
 
     def __init__(
-        self, asked: Flow, flow: Flow, layout: Layout, codes: Codes, tables: Mapping[str, pa.Table]
+        self,
+        asked: Flow,
+        flow: Flow,
+        layout: Layout,
+        codes: Codes,
+        tables: Mapping[str, pa.Table],
+        row_of: RowOf,
     ) -> None:
-        self.layout, self.codes, self.tables = layout, codes, tables
+        self.layout, self.codes, self.tables, self.row_of = layout, codes, tables, row_of
         self.outputs: tuple[tuple[str, Callable[[int], Any]], ...] = ()
         if isinstance(asked, Operator) and asked.kind == "projection" and asked != flow:
             self.outputs = tuple((one.name, self._code(one.code)) for one in asked.outputs)
@@ -90,7 +101,7 @@ class Composer:
 
     def arrivals(self, bits: int) -> list[tuple[str, int]]:
         """The stream and arrival number of each row that a result is made of; none of a group."""
-        return [(stream, code_at(bits, place)) for stream, place in self.numbers]
+        return [(stream, self.row_of(stream, code_at(bits, place))) for stream, place in self.numbers]
 
     def _place(self, place: Place) -> Callable[[int], Any]:
         return lambda bits: self.codes.value(code_at(bits, place), place.kind)
@@ -101,8 +112,9 @@ class Composer:
         leaf, column = name
         if (leaf, NUMBER) in self.layout.places:  # cut off: back by the arrival number
             place = self.layout.places[leaf, NUMBER]
-            values = self.tables[leaf.split("#")[0]][column].to_pylist()
-            return lambda bits: values[code_at(bits, place)]
+            stream = leaf.split("#")[0]
+            values = self.tables[stream][column].to_pylist()
+            return lambda bits: values[self.row_of(stream, code_at(bits, place))]
         if ("", f"{column}\0sum") in self.layout.places:
             return self._average(column)
         raise FabricError(f"a result must have {'.'.join(name)}; got {list(self.layout.places)}")

@@ -38,6 +38,7 @@ class Lowering:
         self.ids: dict[Key, int] = {(END, ""): ENDED}
         self._numbers = count(FIRST)
         self.flows: Mapping[Flow, Layout] = {}
+        self.tickets: set[str] = set()
 
     def lower(self, assignment: Assignment) -> Lowered:
         """The program of an assignment, and from now on ``flows`` and ``ids`` are its."""
@@ -73,7 +74,27 @@ class Lowering:
             here = [op for op, placement in assignment.placed.items() if place in placement.slots]
             if here:
                 lowered.units[ids[place]] = tuple(self._unit(assignment, place, unit, ids[place], here))
+        self._synchronised(lowered, ids)
         return lowered
+
+    def _synchronised(self, lowered: Lowered, ids: Mapping[str, int]) -> None:
+        """Programs synchronisers; ``tickets`` are the streams whose rows are numbered in one count."""
+        sets = []
+        for place, keys in self._routes.synchronised.items():
+            names = [leaves_of(flow)[0] for flow, _ in keys]
+            if len(set(names)) < len(names):
+                raise FabricError(
+                    f"{place} must put each stream in order once; got {', '.join(names)}; use fewer selections of one stream"
+                )
+            sets.append(set(names))
+            body = [Chunk("input", self._segments(flow), other=self.ids[flow, entry]) for flow, entry in keys]
+            b_id = ids[place]
+            lowered.units[b_id] = (Instruction("synchronise", b_id, self.ids[keys[0]], body=tuple(body)),)
+        if any(one != sets[0] for one in sets):
+            raise FabricError(
+                "synchronisers in hardware must all put the same streams in order; got different ones; use fewer queries"
+            )
+        self.tickets = sets[0] if sets else set()
 
     def _id(self, key: Key) -> int:
         if key not in self.ids:

@@ -26,6 +26,7 @@ from watersmeet.hardware.ssp.order_by import OrderBy
 from watersmeet.hardware.ssp.riders import Sieve
 from watersmeet.hardware.ssp.sizes import Sizes
 from watersmeet.hardware.ssp.switches import GSwitchD, GSwitchL
+from watersmeet.hardware.ssp.synchroniser import Synchroniser
 from watersmeet.hardware.ssp.words import ENDED, WORD
 
 
@@ -117,11 +118,13 @@ class SSP(wiring.Component):
             made = Aggregation(
                 b_id, sizes.result, sizes.key, sizes.aggregates, sizes.steps, sizes.groups, slots
             )
+        elif unit.kind == "synchroniser":
+            made = Synchroniser(b_id, sizes.result, depth=sizes.skew)
         elif unit.kind == "order_by":
             made = OrderBy(b_id, max(1, unit.window), sizes.wide, sizes.sort_keys, slots)
         else:
             raise FabricError(
-                f"a unit in hardware must be a bypass, selection, projection, join, aggregation, order_by or op_block"
+                f"a unit in hardware must be a bypass, selection, projection, join, aggregation, order_by, op_block or synchroniser"
                 f"; got {place}, {unit.kind}"
             )
         for name, signal in getattr(made, "watch", {}).items():

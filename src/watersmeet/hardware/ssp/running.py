@@ -9,16 +9,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.errors import FabricError, OptionError
-from watersmeet.fabric.components import Entry, Exit, GSwitchL
+from watersmeet.errors import FabricError, OptionError, WatersmeetError
+from watersmeet.fabric.components import Brick, Entry, Exit, GSwitchL
 from watersmeet.fabric.fabric import Fabric
 from watersmeet.fabric.operator import operators_of
-from watersmeet.hardware.simulate import simulate
+from watersmeet.hardware.simulate import Session
 from watersmeet.hardware.ssp.codes import Codes
 from watersmeet.hardware.ssp.composing import Composer, decomposed, rows_of
 from watersmeet.hardware.ssp.lowered import LAST, Lowered, words_of
@@ -48,7 +49,7 @@ class Ran:
     arrivals: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     engine: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     ordered: set[str] = field(default_factory=set)
-    trace: Any = None
+    session: Any = None
 
     @property
     def agrees(self) -> bool:
@@ -75,14 +76,16 @@ def run(
     sizes: Sizes | None = None,
     simulator: str = "auto",
     pauses: int = 0,
-    **stimulus: Any,
+    stalls: Iterable[bool] | None = None,
+    cycles: int | None = None,
+    watch: bool = False,
 ) -> Ran:
     """``rows`` through the hardware of ``fabric``, programmed with ``queries``.
 
     - ``order``: the stream of each row, in the order of arrival; by default streams are mixed evenly.
     - ``changes``: (n, {"name": text or None}): after n rows, queries that come (text) or go (None).
-    - ``pauses``: cycles between two words that are offered, at least. ``stimulus``: ``stalls`` (a pattern, of the exit), ``cycles``,
-      ``idle``, ``watch`` of ``simulate``.
+    - ``pauses``: cycles between two words that are offered, at least; ``stalls``: when the exit takes nothing, round and round.
+    - ``cycles``: after so many it is given up. ``watch``: ``ran.session.watched()`` has levels of queues; it simulates more slowly.
     """
     sizes = sizes or Sizes()
     _check(fabric, changes)
@@ -110,13 +113,26 @@ def run(
     entry = next(one.name for one in fabric.topology.components if isinstance(one, Entry))
     out = next(one.name for one in fabric.topology.components if isinstance(one, Exit))
     words = plan.words
-    stalls = {out: stimulus.pop("stalls")} if "stalls" in stimulus else None
-    spare = (40 + pauses) * len(words) + 64 * len(sequence) + 20_000  # a bound; nested loops take longer
-    options = {"cycles": spare, "idle": 4 * sizes.table + 2 * sizes.groups + 2000, **stimulus}
-    offers = {entry: [k * (pauses + 1) for k in range(len(words))]} if pauses else None
-    trace = simulate(design, {entry: words}, offers, stalls, simulator=simulator, **options)
-    ran = Ran(len(sequence), trace.cycles, trace.simulator, plan.programming, trace=trace)
-    plan.compose(trace.given[out], ran)
+    session = Session(design, simulator, watch)
+    if stalls is not None:
+        session.stall(out, stalls)
+    # Where ways meet, instructions and rows may overtake each other: then the host waits until all is quiet, after the program and before
+    # the end of all streams.
+    waits = [plan.programming, len(words) - 1] if _meets(fabric) else []
+    bound = cycles or (40 + pauses) * len(words) + 64 * len(sequence) + 20_000  # nested loops take longer
+    quiet = 2 * sizes.table + 2 * sizes.groups + 16 * _largest(fabric) + 500  # longer than any unit is silent
+    for begin, end in pairwise([0, *waits, len(words)]):
+        when = [session.cycle + k * (pauses + 1) for k in range(end - begin)] if pauses else None
+        session.offer(entry, words[begin:end], when)
+        if not session.settle(bound, quiet):
+            raise WatersmeetError(
+                f"all rows must be through within {bound} cycles; got {len(session.taken(entry))} of {len(words)} words taken; "
+                "give more cycles"
+            )
+    given = session.given(out)
+    last = max([*session.taken(entry)[-1:], *(cycle for cycle, _ in given[-1:])], default=-1)
+    ran = Ran(len(sequence), last + 1, session.model.name, plan.programming, session=session)
+    plan.compose(given, ran)
     return ran
 
 
@@ -135,17 +151,25 @@ def _check(fabric: Fabric, changes: Changes) -> None:
         raise FabricError(
             f"an SSP in hardware must have one entry and one exit; got {kinds[Entry]} and {kinds[Exit]} in {fabric.topology.name}"
         )
-    wired = {link.target for link in fabric.topology.links}
-    meets = [
-        one.name
-        for one in fabric.topology.components
-        if isinstance(one, GSwitchL) and all(f"{one.name}.{port}" in wired for port in one.inputs)
-    ]
+    meets = _meets(fabric)
     if changes and meets:
         raise FabricError(
             f"queries can change while rows flow only where rows have one way"
             f"; got {meets[0]}, where two meet; give the queries at the beginning"
         )
+
+
+def _largest(fabric: Fabric) -> int:
+    """The largest window of a unit."""
+    bricks = [one for one in fabric.topology.components if isinstance(one, Brick)]
+    return max((unit.window for brick in bricks for unit in brick.units), default=0)
+
+
+def _meets(fabric: Fabric) -> list[str]:
+    """Switches where two ways meet."""
+    wired = {link.target for link in fabric.topology.links}
+    switches = [one for one in fabric.topology.components if isinstance(one, GSwitchL)]
+    return [one.name for one in switches if all(f"{one.name}.{port}" in wired for port in one.inputs)]
 
 
 class _Programs:
@@ -210,7 +234,9 @@ class _Programs:
                 continue
             for wanted, root in zip(asked[need.query].roots, need.roots, strict=True):
                 (number,) = {number for (flow, _), number in self.lowering.ids.items() if flow == root}
-                composer = Composer(wanted, root, self.lowering.flows[root], self.codes, self.tables)
+                composer = Composer(
+                    wanted, root, self.lowering.flows[root], self.codes, self.tables, self._row_of
+                )
                 self.composers.setdefault(number, []).append((need.query, composer))
         self.entries = entries_of(self.lowering)
 
@@ -246,9 +272,21 @@ class _Programs:
             return None
         number, layout = found[0]
         if name not in self.encoded or self.encoded[name][0] != len(layout.places):
-            words = decomposed(name, number, layout, self.codes, self.tables[name].num_rows)
+            words = decomposed(name, number, layout, self.codes, self._numbers(name))
             self.encoded[name] = (len(layout.places), words)
         return self.encoded[name][1]
+
+    def _numbers(self, name: str) -> np.ndarray:
+        """Of the rows of a stream: in its own order of arrival, or that of all streams that pass a synchroniser."""
+        if name not in self.lowering.tickets:
+            return np.arange(self.tables[name].num_rows, dtype=np.int64)
+        every = np.sort(np.concatenate([self.positions[one] for one in self.lowering.tickets]))
+        return np.searchsorted(every, self.positions[name])
+
+    def _row_of(self, name: str, number: int) -> int:
+        if name not in self.lowering.tickets:
+            return number
+        return int(np.searchsorted(self._numbers(name), number))
 
     def end(self) -> None:
         self.words.append(ENDED << 64 | LAST)

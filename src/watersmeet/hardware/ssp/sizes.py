@@ -14,7 +14,8 @@ class Sizes:
       what a join gives; selections take rows of ``result``.
     - ``table``: places of each of the four hash tables of a window. ``terms``: comparisons of a join.
     - ``key``: segments of a group's key; ``aggregates``, ``steps``, ``groups``: of an aggregation. ``sort_keys``: of an order.
-    - ``riders``: selections that may ride on a join, an aggregation or an order.
+    - ``riders``: selections that may ride on a join, an aggregation or an order. ``skew``: rows that may wait in a
+      synchroniser.
     """
 
     streams: int = 32
@@ -28,6 +29,7 @@ class Sizes:
     groups: int = 1024
     sort_keys: int = 2
     riders: int = 0
+    skew: int = 64
 
     def __post_init__(self) -> None:
         for name in ("row", "table", "groups"):
