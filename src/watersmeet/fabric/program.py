@@ -27,7 +27,9 @@ INSTS = (
     "gswitch_l", "gswitch_d", "lswitch", "reset", "selection", "projection", "join", "aggregation", "order_by", "synchronise",
 )  # fmt: skip
 POLICIES = ("r_out", "s_out", "result")
-TAGS = ("mask", "input", "share", "term", "condition", "output", "column", "constant", "call", "window")
+TAGS = (
+    "mask", "input", "share", "term", "condition", "output", "column", "constant", "call", "window", "key", "probe",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Chunk:
       output's function.
     - ``column``, ``constant``, ``call``: a step of postfix code; of a call the name is the constant, and ``attribute`` how many values it
       takes.
+    - ``key``, ``probe``: of a join in hardware, by what a window is hashed, and in which order windows are searched (``hardware/ssp``).
     """
 
     tag: str

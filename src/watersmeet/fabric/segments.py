@@ -16,13 +16,19 @@ NUMBER = 32
 Wants = set[Attribute]
 
 
-def segments_of(assignment: Assignment) -> Mapping[Flow, int]:
-    """Segments of 64 bits that a row of each flow has."""
+def wants_of(assignment: Assignment) -> dict[Flow, Wants]:
+    """The columns that somebody downstream reads of each flow, as the flow names them."""
     wants: dict[Flow, Wants] = {}
     for op in reversed(list(assignment.placed)):  # consumers before producers
         passed = wants.get(op, set()) if op.kind in ("selection", "join", "order_by") else set()
         for at, flow in enumerate(op.inputs):
             wants.setdefault(flow, set()).update(_asked(op, at, flow, passed | set(op.attributes)))
+    return wants
+
+
+def segments_of(assignment: Assignment) -> Mapping[Flow, int]:
+    """Segments of 64 bits that a row of each flow has."""
+    wants = wants_of(assignment)
     flows = [*wants, *assignment.placed, *(root for need in assignment.needs for root in need.roots)]
     return {flow: _segments(flow, wants.get(flow, set())) for flow in flows}
 

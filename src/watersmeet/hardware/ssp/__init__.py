@@ -1,6 +1,9 @@
-"""The simplex stream processor."""
+"""The simplex stream processor (thesis 7): bricks of units on a network of switches, programmed by a fabric's instructions.
 
-from watersmeet.hardware.registry import Design, Figure
+``running.run(fabric, queries, rows)`` runs queries on the hardware of any fabric of GSwitches and bricks.
+"""
 
-DESIGNS: tuple[Design, ...] = ()
-FIGURES: tuple[Figure, ...] = ()
+from watersmeet.hardware.ssp.designs import DESIGNS
+from watersmeet.hardware.ssp.figures import FIGURES
+
+__all__ = ["DESIGNS", "FIGURES"]
