@@ -163,6 +163,42 @@ STATS = thing(
     queries=by_name(thing(rows=WHOLE)),
 )
 
+# ---- a Spark query, from its files ----------------------------------------------------------------------------------
+
+SPARK = thing(
+    type=one_of("spark"),
+    location=TEXT,
+    operators=some(
+        thing(
+            kind=one_of("join", "host"),
+            query=TEXT,
+            name=TEXT,
+            condition=maybe(TEXT),
+            streams=some(TEXT),
+            last=WHOLE,
+            cores=some(
+                thing(
+                    core=WHOLE, batch=maybe(WHOLE), rows=WHOLE, bytes=WHOLE, late=WHOLE, watermark=maybe(TEXT)
+                )
+            ),
+            batches=some(
+                thing(
+                    batch=WHOLE,
+                    begun=maybe(NUMBER),
+                    seconds=maybe(NUMBER),
+                    arrived=by_name(WHOLE),
+                    rows=WHOLE,
+                    bytes=WHOLE,
+                    late=WHOLE,
+                    watermark=maybe(TEXT),
+                    skew=maybe(NUMBER),
+                )
+            ),
+        )
+    ),
+    queries=some(thing(name=TEXT, sql=TEXT, state=TEXT, reason=maybe(TEXT), spread=TEXT, generation=WHOLE)),
+)
+
 # ---- what the page may say ------------------------------------------------------------------------------------------
 
 _ID, _SQL = whole(0, 2**53 - 1), text(100_000)
@@ -221,13 +257,9 @@ def check(data: Any, schema: Schema, place: str = "it") -> None:
         raise OptionError(
             f"{place} must be one of {', '.join(map(repr, schema['enum']))}; got {_short(data)}"
         )
-    for bound, wrong in (
-        ("maxLength", lambda most: len(data) > most),
-        ("maxItems", lambda most: len(data) > most),
-        ("maximum", lambda most: data > most),
-        ("minimum", lambda least: data < least),
-    ):
-        if bound in schema and wrong(schema[bound]):
+    size = len(data) if isinstance(data, str | list) else data
+    for bound, sign in (("maxLength", 1), ("maxItems", 1), ("maximum", 1), ("minimum", -1)):
+        if bound in schema and sign * size > sign * schema[bound]:
             raise OptionError(f"{place} must keep {bound} {schema[bound]:,}; got {_short(data)}")
     if kind == "array" and "items" in schema:
         for k, item in enumerate(data):
