@@ -222,6 +222,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "server": ("guard", "hub"),
         "demo": ("feeding",),
         "show": ("server",),
+        "bench": ("server", "demo"),
     },
     "spark": {
         "graph": (),

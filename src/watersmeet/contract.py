@@ -135,6 +135,7 @@ PLAN = thing(
     fabric=maybe(thing(topology=FABRIC, assignment=ASSIGNMENT)),
 )
 STATS = thing(
+    seconds=NUMBER,
     pushes=WHOLE,
     streams=by_name(
         thing(

@@ -20,7 +20,7 @@ function stored() {
   }
 }
 
-export function Design({ link, run, forget }) {
+export function Design({ link, run, setRun }) {
   const first = useMemo(stored, []);
   const [catalog, setCatalog] = useState(null);
   const [now, setNow] = useState({ fabric: first?.fabric ?? EMPTY, places: first?.places ?? new Map(), shape: { components: {}, block_ids: {} } });
@@ -253,7 +253,7 @@ export function Design({ link, run, forget }) {
         {refusal && <div class="refusal-box" role="alert" data-testid="refusal"><span>{refusal}</span><button type="button" aria-label="close" onClick={() => setRefusal(null)}>×</button></div>}
         {part && <Form key={part.name} part={part} catalog={catalog} onRename={rename} onReplace={replace} onRemove={remove} />}
         {chosen?.link && <section><h2>Wire</h2><p>{chosen.link.replace(">", " → ")}</p><div class="row"><button type="button" onClick={remove}>Remove</button></div></section>}
-        <Trial {...{ catalog, streams, setStreams, sql, setSql, assigned, setAssigned, queries, run, forget, fabric: now.fabric, setRefusal }} />
+        <Trial {...{ catalog, streams, setStreams, sql, setSql, assigned, setAssigned, queries, run, setRun, fabric: now.fabric, setRefusal }} />
       </aside>
     </div>
   );
@@ -403,7 +403,7 @@ function Form({ part, catalog, onRename, onReplace, onRemove }) {
       <h2>{catalog?.components.find((one) => one.kind === part.kind)?.title} <span class="quiet">{catalog?.components.find((one) => one.kind === part.kind)?.about}</span></h2>
       <div class="form">
         <label for="part-name">name</label>
-        <input id="part-name" type="text" value={part.name} onChange={(event) => event.currentTarget.value !== part.name && onRename(part, event.currentTarget.value)} />
+        <Typed id="part-name" type="text" value={part.name} onCommit={(name) => onRename(part, name)} />
         {fields.map((field) => <Field key={field.name} field={field} value={part[field.name]} id={`part-${field.name}`} onChange={(value) => onReplace(part, { ...part, [field.name]: value })} number={number} />)}
       </div>
       {part.kind === "brick" && <>
@@ -416,7 +416,7 @@ function Form({ part, catalog, onRename, onReplace, onRemove }) {
                 <select aria-label={`kind of ${unit.name}`} value={unit.kind} onChange={(event) => onReplace(part, { ...part, units: part.units.with(k, { ...unit, kind: event.currentTarget.value }) })}>{catalog.units.map((one) => <option value={one.kind}>{one.kind}</option>)}</select>
                 <button type="button" onClick={() => onReplace(part, { ...part, units: part.units.toSpliced(k, 1) })} aria-label={`remove ${unit.name}`}>Remove</button>
               </div>
-              <label>name</label><input type="text" aria-label={`name of ${unit.name}`} value={unit.name} onChange={(event) => onReplace(part, { ...part, units: part.units.with(k, { ...unit, name: event.currentTarget.value }) })} />
+              <label>name</label><Typed type="text" aria-label={`name of ${unit.name}`} value={unit.name} onCommit={(name) => onReplace(part, { ...part, units: part.units.with(k, { ...unit, name }) })} />
               {unit.kind !== "bypass" && catalog.unit_fields.map((field) => <Field key={field.name} field={field} value={unit[field.name]} id={`unit-${k}-${field.name}`} onChange={(value) => onReplace(part, { ...part, units: part.units.with(k, { ...unit, [field.name]: value }) })} number={number} />)}
             </div>
           </fieldset>
@@ -432,15 +432,26 @@ function freshUnit(part) {
   for (let k = 1; ; k++) if (!part.units.some((unit) => unit.name === `unit${k}`)) return `unit${k}`;
 }
 
+// A text or number that counts once it is left, or by Enter; until then nothing that happens elsewhere changes what is typed.
+function Typed({ value, onCommit, ...rest }) {
+  const [draft, setDraft] = useState(null);
+  const commit = (event) => {
+    const typed = event.currentTarget.type === "number" ? event.currentTarget.valueAsNumber : event.currentTarget.value;
+    setDraft(null);
+    if (typed !== value) onCommit(typed);
+  };
+  return <input {...rest} value={draft ?? value} onInput={(event) => setDraft(event.currentTarget.value)} onChange={commit} />;
+}
+
 function Field({ field, value, id, onChange, number }) {
   return <>
     <label for={id}>{field.name}</label>
     {field.type === "yes_no" ? <input id={id} type="checkbox" checked={value} onChange={(event) => onChange(event.currentTarget.checked)} />
-      : <input id={id} type="number" value={value} onChange={(event) => onChange(number(event.currentTarget.valueAsNumber))} />}
+      : <Typed id={id} type="number" value={value} onCommit={(typed) => onChange(number(typed))} />}
   </>;
 }
 
-function Trial({ catalog, streams, setStreams, sql, setSql, assigned, setAssigned, queries, run, forget, fabric, setRefusal }) {
+function Trial({ catalog, streams, setStreams, sql, setSql, assigned, setAssigned, queries, run, setRun, fabric, setRefusal }) {
   const [said, setSaid] = useState(null);
   const [pace, setPace] = useState(1);
   const [points, setPoints] = useState([]);
@@ -465,10 +476,14 @@ function Trial({ catalog, streams, setStreams, sql, setSql, assigned, setAssigne
   const start = async (how) => {
     if (!(await assign())) return;
     setPoints([]);
-    forget();
+    setRun(null);
     const answer = await ask("run", { ...asked, how });
     if (!answer.ok) wrong(answer);
     else if (how === "hardware") ask("pace", { cycles: cyclesOf(pace) });
+  };
+  const stop = async () => {
+    const answer = await ask("stop");
+    if (answer.run) setRun(answer.run);
   };
   const verilog = async () => {
     const answer = await ask("verilog", asked);
@@ -494,7 +509,7 @@ function Trial({ catalog, streams, setStreams, sql, setSql, assigned, setAssigne
         <button type="button" class="main" onClick={assign} disabled={!fabric.components.length}>Assign</button>
         <button type="button" onClick={() => start("software")} disabled={!fabric.components.length}>Run in software</button>
         <button type="button" onClick={() => start("hardware")} disabled={!fabric.components.length}>Cycle by cycle</button>
-        <button type="button" onClick={() => ask("stop")} disabled={!going}>Stop</button>
+        <button type="button" onClick={stop} disabled={!going}>Stop</button>
         <button type="button" onClick={verilog} disabled={!fabric.components.length}>Verilog</button>
       </div>
       <p class="said wrong" role="status" data-testid="design-said">{said?.text ?? ""}</p>

@@ -1,6 +1,6 @@
 // The page: one connection, two views of a processor and its design (or one of a Spark query's files), light and dark.
 import { render } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import "./app.css";
 import { Design } from "./design.jsx";
 import { count, rate } from "./format.js";
@@ -47,6 +47,8 @@ function App() {
   const source = digest?.source;
   const pushed = history.current.rate((stats) => Object.values(stats.streams).reduce((sum, one) => sum + one.arrived, 0));
   const late = digest && Object.values(digest.stats.streams).reduce((sum, one) => sum + one.late, 0);
+  const setRun = useCallback((run) => setShown((now) => ({ ...now, run })), []);
+  const design = useMemo(() => <Design link={link} run={shown.run} setRun={setRun} />, [link, shown.run]); // digests are not its business
   return <>
     <header class="top">
       <h1><img src="/static/icon.svg" alt="" width="26" height="26" />Watersmeet</h1>
@@ -67,7 +69,7 @@ function App() {
       <span class={`link ${link}`} role="status" data-testid="link">{SAYS[link]}</span>
       <button type="button" class="theme" onClick={turn} aria-label={`colours: ${theme}`} title={`colours: ${theme}`}>{{ system: "◐", light: "☀", dark: "☾" }[theme]}</button>
     </header>
-    {view === "design" ? <Design link={link} run={shown.run} forget={() => setShown((now) => ({ ...now, run: null }))} />
+    {view === "design" ? design
       : spark ? <Spark data={spark} />
         : plan ? <Live plan={plan.plan} writable={plan.writable} history={history.current} results={digest?.results ?? {}} pictures={digest?.pictures ?? {}} look={look} setLook={setLook} />
           : <p class="empty">{link === "connected" ? "Waiting for the processor. The very first run compiles." : SAYS[link]}</p>}

@@ -23,13 +23,14 @@ CREATE QUERY spreads AS
 CREATE QUERY candles AS {CANDLES}"""
 
 
-def market_demo(cores: int = 1, rate: float | None = RATE) -> tuple[Processor, Feeding]:
-    """A processor on a market that goes on for ever. ``rate``: rows a second; by default those of the market's own clock."""
+def market_demo(cores: int = 1, rate: float | None = RATE, step: float = STEP) -> tuple[Processor, Feeding]:
+    """A processor on a market that goes on for ever. ``rate``: rows a second; by default those of the market's own clock. ``step``: seconds
+    of the market in a push."""
     window = Range("10 s", time="ts", lateness=f"{market.LATENESS_MS} ms")
     schemas = {name: batch.schema for name, batch in market.Market().take(0.01).items()}
     processor = Processor(trades=window, quotes=window, schemas=schemas, cores=cores)
     processor.execute(QUERIES)
-    feeding = Feeding(_pushes(), lambda rows: _push(processor, rows), rate, lambda: None)
+    feeding = Feeding(_pushes(step), lambda rows: _push(processor, rows), rate, lambda: None)
     return processor, feeding
 
 
@@ -37,8 +38,8 @@ def _push(processor: Processor, rows: Mapping[str, Any]) -> None:
     processor.push(rows)
 
 
-def _pushes() -> Iterator[Mapping[str, Any]]:
+def _pushes(step: float) -> Iterator[Mapping[str, Any]]:
     source = market.Market()
     while True:
-        yield source.take(STEP)
+        yield source.take(step)
         source.pushed.clear()  # nobody counts again here

@@ -1,8 +1,9 @@
 """The browsers that look on, and what they are sent: answers to what they ask, and digests at a pace that the processor does not feel.
 
 A digest is made once for all browsers, on a worker thread, at most ten times a second; and so seldom that making it takes at most a
-hundredth of the time (``SHARE``): a processor with thousands of blocks is looked at less often. A browser that is slow misses digests, and
-never gets old ones. Nobody looks: nothing is made.
+hundredth of the time (``SHARE``), and where the processor has no time to spare, of the CPU time that the process gets: a processor with
+thousands of blocks, or on a machine that has more to do, is looked at less often. A browser that is slow misses digests, and never gets
+old ones. Nobody looks: nothing is made.
 """
 
 import asyncio
@@ -21,7 +22,8 @@ from watersmeet.page.live import Live, refused
 from watersmeet.page.spark import SparkView
 
 PACE = 0.1  # seconds between two digests, at least
-SHARE = 0.01  # of the time that making digests may take
+SHARE = 0.008  # of the time that making digests may take; sending them takes a little more
+LONGEST = 3.0  # seconds between two digests, whatever they take
 MOST_BROWSERS = 32
 
 
@@ -135,14 +137,29 @@ class Hub:
             if not self.browsers:
                 self._come.clear()
                 await self._come.wait()
-            before, taken = time.monotonic(), 0.0
+            before, taken = self._stand(), 0.0
             try:
                 taken = await asyncio.to_thread(self._measured, self._digest)
             except Exception as error:  # said to who looks on; the next may do
                 self._say_all("trouble", {"type": "trouble", "message": f"{type(error).__name__}: {error}"})
             self.digests, self.spent = self.digests + 1, self.spent + taken
-            pace = self.shown.pace if isinstance(self.shown, SparkView) else PACE
-            await asyncio.sleep(max(pace, taken / SHARE) - (time.monotonic() - before))
+            await asyncio.sleep(PACE)
+            while not self._due(before, taken):
+                await asyncio.sleep(PACE / 2)
+
+    def _stand(self) -> tuple[float, float, float]:
+        """Seconds by the clock, of CPU time, and of calls of the processor."""
+        busy = 0.0 if isinstance(self.shown, SparkView) else self.shown.processor.seconds
+        return time.monotonic(), time.process_time(), busy
+
+    def _due(self, before: tuple[float, float, float], taken: float) -> bool:
+        """Whether enough has passed since a digest that took so long."""
+        clock, cpu, busy = (now - then for now, then in zip(self._stand(), before, strict=True))
+        if clock >= LONGEST:
+            return True
+        pace = self.shown.pace if isinstance(self.shown, SparkView) else PACE
+        spare = busy < clock / 2  # a processor that waits for rows has time for who looks on
+        return clock >= max(pace, taken / SHARE) and (spare or cpu >= taken / SHARE)
 
     def _say_all(self, kind: str, data: dict[str, Any]) -> None:
         for browser in self.browsers:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from inspect import signature
 from os import PathLike
+from time import perf_counter
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -182,6 +183,8 @@ class Processor:
         self._lock = threading.RLock()
         self._watchers: tuple[Callable[[Results], None], ...] = ()
         self._inside = self._finished = self._closed = False
+        self.seconds = 0.0
+        """What calls have taken so far, by the clock, also those that were refused; since it was made or loaded."""
 
     # ---- statements ---------------------------------------------------------------------------------------------
 
@@ -368,6 +371,7 @@ class Processor:
         with self._lock:
             if self._inside or self._finished or self._closed:
                 raise self._refused(call)
+            begin = perf_counter()
             try:
                 self._inside = True
                 self._running.mend()
@@ -382,6 +386,7 @@ class Processor:
                 raise
             finally:
                 self._inside = False
+                self.seconds += perf_counter() - begin
 
     def _refused(self, what: str) -> StateError:
         if self._inside:
@@ -444,12 +449,13 @@ class Processor:
           time and the ``watermark``, by its own window.
         - ``blocks``, by their ids in ``describe()``: ``rows`` given, ``seconds`` of work, what is ``held``, its ``bytes``, ``late`` rows by
           stream, the ``watermark``; ``inside``: of a join, the sub-windows of each stream.
-        - ``queries``, by name: ``rows`` that their last block has given. ``pushes``: how many there were.
+        - ``queries``, by name: ``rows`` that their last block has given. ``pushes``: how many there were;
+          ``seconds``: what all calls have taken.
         """
         with self._lock:
             if not self._inside:
                 self._running.mend()
-            return processor_stats(self._running)
+            return {"seconds": self.seconds, **processor_stats(self._running)}
 
     def describe(self) -> dict[str, Any]:
         """The plan as plain data, as ``watersmeet.contract.PLAN`` has it: ``streams``, the ``blocks`` that read them and one another, each
