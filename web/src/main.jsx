@@ -28,16 +28,20 @@ function App() {
   const [view, setView] = useState(() => (location.hash === "#design" ? "design" : "live"));
   const [look, setLook] = useState(null);
   const [theme, turn] = useTheme();
-  useEffect(() => listen((message) => {
-    if (message.type === "connection") setLink(message.state);
-    else if (message.type === "plan") setShown((now) => ({ ...now, plan: message }));
-    else if (message.type === "digest") {
-      history.current.add(message);
-      setShown((now) => ({ ...now, digest: message, trouble: null }));
-    } else if (message.type === "spark") setShown((now) => ({ ...now, spark: message, trouble: null }));
-    else if (message.type === "run") setShown((now) => ({ ...now, run: message }));
-    else if (message.type === "trouble") setShown((now) => ({ ...now, trouble: message.message }));
-  }), []);
+  useEffect(() => {
+    const end = listen((message) => {
+      if (message.type === "connection") setLink(message.state);
+      else if (message.type === "plan") setShown((now) => ({ ...now, plan: message }));
+      else if (message.type === "digest") {
+        history.current.add(message);
+        setShown((now) => ({ ...now, digest: message, trouble: null }));
+      } else if (message.type === "spark") setShown((now) => ({ ...now, spark: message, trouble: null }));
+      else if (message.type === "run") setShown((now) => ({ ...now, run: message }));
+      else if (message.type === "trouble") setShown((now) => ({ ...now, trouble: message.message }));
+    });
+    connect(); // only now: whatever comes is heard
+    return end;
+  }, []);
   useEffect(() => {
     const go = () => setView(location.hash === "#design" ? "design" : "live");
     addEventListener("hashchange", go);
@@ -76,5 +80,4 @@ function App() {
   </>;
 }
 
-connect();
 render(<App />, document.getElementById("root"));

@@ -56,7 +56,7 @@ class Watching:
                     block.seen = None
                     self._found.pop(one, None)
             for one, block in wanted.items():
-                block.seen = lambda part, one=one: self._found.__setitem__(one, part)  # type: ignore[misc]
+                block.seen = lambda part, one=one: self._found.__setitem__(one, part)
             self._seen = wanted
 
     @property
