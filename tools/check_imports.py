@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "workloads": ("errors",),
     "bench": ("api", "query", "workloads", "looks"),
     "spark": ("query", "workloads", "looks"),
-    "page": ("query", "workloads", "looks", "spark", "demo_queries"),
+    "page": ("query", "workloads", "looks", "spark", "demo_queries", "hardware"),
     "demo": ("api", "workloads", "looks"),
     "demo_queries": ("query", "workloads", "looks"),
     "cli": ("bench", "demo", "demo_queries", "spark", "query", "page"),

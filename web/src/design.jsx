@@ -233,7 +233,7 @@ export function Design({ link, run, setRun }) {
           if (catalog?.components.some((one) => one.kind === kind)) add(kind, plane.toPlane(event.clientX, event.clientY));
         }}
       >
-        <Wires links={now.fabric.links} parts={parts} chosen={chosen?.link} onChoose={(id) => setChosen({ link: id })} onRemove={remove} armed={armed} running={run?.state === "running"} />
+        <Wires links={now.fabric.links} parts={parts} chosen={chosen?.link} onChoose={(id) => setChosen({ link: id })} onRemove={remove} armed={armed} run={run} />
         {parts.map((one) => (
           <Part key={one.part.name} {...one} chosen={chosen?.part === one.part.name} armed={armed} ids={now.shape.block_ids} notes={notes} queries={queries} links={now.fabric.links} plane={plane}
             onChoose={() => setChosen({ part: one.part.name })} onMove={move} onArm={setArmed} onWire={wire} parts={parts} levels={run?.levels} />
@@ -289,6 +289,9 @@ function Start({ catalog, onExample }) {
   );
 }
 
+// What the hardware shows of a block: levels of queues, groups, rows; the largest first.
+const watchedOf = (levels, slot) => Object.entries(levels ?? {}).filter(([name, value]) => name.startsWith(`${slot.replace(".", "_")}_`) && value > 0).sort((a, b) => b[1] - a[1]).slice(0, 1);
+
 const kindOf = (part) => ({ gswitch_l: "GSwitch-L", gswitch_d: `GSwitch-D ${part.fan_out}`, op_block: "OP-Block", result_buffer: `buffer ${part.fan_in}` })[part.kind] ?? part.kind;
 
 function Part({ part, w, h, columns, at, ports, chosen, armed, ids, notes, queries, links, plane, onChoose, onMove, onArm, onWire, parts, levels }) {
@@ -331,7 +334,7 @@ function Part({ part, w, h, columns, at, ports, chosen, armed, ids, notes, queri
         <div class="units" style={{ gridTemplateColumns: `repeat(${columns}, 1fr)` }}>
           {part.units.map((unit) => {
             const slot = `${part.name}.${unit.name}`;
-            return <div key={unit.name} class={`unit ${tone(slot)}`} title={full(slot)} data-testid={`slot-${slot}`}><b>{unit.name}</b><i>{said(slot) ?? `${unit.kind}${unit.window ? ` ${short(unit.window)}` : ""}`}</i>{levels?.[slot] != null && <meter min="0" max="1" value={levels[slot]} />}</div>;
+            return <div key={unit.name} class={`unit ${tone(slot)}`} title={full(slot)} data-testid={`slot-${slot}`}><b>{unit.name}</b><i>{said(slot) ?? `${unit.kind}${unit.window ? ` ${short(unit.window)}` : ""}`}</i>{watchedOf(levels, slot).map(([name, value]) => <em title={name}>{value}</em>)}</div>;
           })}
         </div>
         <div class="bar">Collector</div>
@@ -372,7 +375,8 @@ function Part({ part, w, h, columns, at, ports, chosen, armed, ids, notes, queri
   );
 }
 
-function Wires({ links, parts, chosen, onChoose, armed, running }) {
+function Wires({ links, parts, chosen, onChoose, armed, run }) {
+  const running = run?.state === "running" && run.how === "software";
   const ends = new Map(parts.flatMap((one) => one.ports.map((port) => [`${one.part.name}.${port.name}`, { x: one.at.x + port.x, y: one.at.y + port.y, side: port.side, sort: port.sort }])));
   const begin = armed && ends.get(`${armed.part}.${armed.name}`);
   return (
@@ -385,6 +389,8 @@ function Wires({ links, parts, chosen, onChoose, armed, running }) {
         return (
           <g key={id} class={`sort-${a.sort} ${chosen === id ? "chosen" : ""}`} data-testid={`wire-${id}`}>
             <path class="wire" d={path} />
+            {run?.how === "hardware" && run.lately[id] > 0 && <circle class="token" r="5" key={run.cycle}><animateMotion path={path} dur="0.45s" begin="0s" fill="freeze" /></circle>}
+            {run?.how === "hardware" && run.moved[id] > 0 && <text class="moved" x={(a.x + b.x) / 2 + 9} y={(a.y + b.y) / 2 + 3}>{count(run.moved[id])}</text>}
             {running && <path class="stream-flow" d={path} style={{ strokeWidth: 2 }} />}
             <path class="grip" d={path} tabIndex={0} role="button" aria-label={`wire from ${link.from} to ${link.to}`} onClick={() => onChoose(id)} onFocus={() => onChoose(id)} />
           </g>
@@ -453,7 +459,7 @@ function Field({ field, value, id, onChange, number }) {
 
 function Trial({ catalog, streams, setStreams, sql, setSql, assigned, setAssigned, queries, run, setRun, fabric, setRefusal }) {
   const [said, setSaid] = useState(null);
-  const [pace, setPace] = useState(1);
+  const [pace, setPace] = useState(5);
   const [points, setPoints] = useState([]);
   const known = catalog?.streams.find((one) => one.name === streams);
   const going = run?.state === "running";
@@ -477,7 +483,9 @@ function Trial({ catalog, streams, setStreams, sql, setSql, assigned, setAssigne
     if (!(await assign())) return;
     setPoints([]);
     setRun(null);
+    setSaid(how === "hardware" ? { text: "The hardware is being made …", fine: true } : null);
     const answer = await ask("run", { ...asked, how });
+    setSaid(null);
     if (!answer.ok) wrong(answer);
     else if (how === "hardware") ask("pace", { cycles: cyclesOf(pace) });
   };
@@ -512,7 +520,7 @@ function Trial({ catalog, streams, setStreams, sql, setSql, assigned, setAssigne
         <button type="button" onClick={stop} disabled={!going}>Stop</button>
         <button type="button" onClick={verilog} disabled={!fabric.components.length}>Verilog</button>
       </div>
-      <p class="said wrong" role="status" data-testid="design-said">{said?.text ?? ""}</p>
+      <p class={`said ${said?.fine ? "quiet" : "wrong"}`} role="status" data-testid="design-said">{said?.text ?? ""}</p>
       {run && <Running run={run} points={points} pace={pace} setPace={(value) => { setPace(value); ask("pace", { cycles: cyclesOf(value) }); }} />}
       {assigned && <div data-testid="assignment">
         <p>{queries.map((name) => <span class={`key ${tone(name)}`}>{name} </span>)} <span class="quiet">{assigned.assignment.slots} blocks in use, {assigned.assignment.hops} hops, {assigned.assignment.instructions.length} instructions in {assigned.words.length} words{assigned.assignment.proven ? "" : "; a better assignment may exist"}</span></p>
@@ -536,11 +544,14 @@ function Running({ run, points, pace, setPace }) {
     <div data-testid="run">
       <p><b>{run.how === "software" ? "In software" : "Cycle by cycle"}</b> <span class={run.state === "failed" ? "wrong" : "quiet"}>{run.error ?? run.state}</span></p>
       <div class="counts">
-        {run.cycle != null && <div>cycles<b>{count(run.cycle)}</b></div>}
-        <div>rows in<b data-testid="run-rows">{short(run.rows)}</b></div>
+        {run.cycle != null && <div>cycles<b data-testid="run-cycles">{count(run.cycle)}</b></div>}
+        {run.words && <div>words in<b>{count(run.words[0])} of {count(run.words[1])}</b></div>}
+        {run.how === "software" && <div>rows in<b data-testid="run-rows">{short(run.rows)}</b></div>}
         {run.how === "software" && <div>while busy<b>{rate(run.busy ? run.rows / run.busy : null)}</b></div>}
         {Object.entries(run.results).map(([name, n]) => <div>{name}<b data-testid={`run-${name}`}>{short(n)}</b></div>)}
       </div>
+      {run.agrees != null && <p class={run.agrees ? "fine" : "wrong"} data-testid="agrees">{run.agrees ? "The results are those of the engine." : "The results are NOT those of the engine."}</p>}
+      {run.how === "hardware" && <p class="quiet small">Amaranth's simulator, {count(run.programming)} words of instructions, then 32 rows of each stream.</p>}
       {run.how === "hardware" && <label class="small">speed: {pace === 0 ? "stands still" : `${count(cyclesOf(pace))} cycles a second`}<input type="range" min="0" max="16" value={pace} onInput={(event) => setPace(event.currentTarget.valueAsNumber)} aria-label="cycles a second" /></label>}
       {run.how === "software" && points.length > 2 && <Plot label="rows a second while busy" span={0} across={(x) => `${x.toFixed(0)} s`} series={[{ name: "rows", tone: "tone-a", points }]} height={96} />}
       {Object.entries(run.last ?? {}).map(([name, data]) => <details open><summary>last results of {name}</summary><Table data={data} most={10} /></details>)}

@@ -101,6 +101,7 @@ class HardwareRun:
 
     how = "hardware"
     TICK = 0.05  # seconds between two steps
+    AT_ONCE = 64  # cycles of a step at most, so that a slow machine is still looked at
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -110,6 +111,7 @@ class HardwareRun:
         self._state = "running"
         self._error: str | None = None
         self._seen: dict[str, Any] = machine.step(0)
+        self._unseen: dict[str, int] = {}  # by wire, words since the last digest
         self._thread = threading.Thread(target=self._run, name="watersmeet-cycles", daemon=True)
         self._thread.start()
 
@@ -120,15 +122,21 @@ class HardwareRun:
                 owed = min(owed + self._cycles * self.TICK, float(max(1, self._cycles)))
                 if owed >= 1:
                     before = time.perf_counter()
-                    self._seen = self._machine.step(int(owed))
+                    seen = self._machine.step(min(int(owed), self.AT_ONCE))
+                    seen["lately"] = {
+                        name: n + self._unseen.get(name, 0) for name, n in seen["lately"].items()
+                    }
+                    self._unseen, self._seen = seen["lately"], seen
                     owed -= int(owed)
+                    if seen["state"] == "ended":
+                        break
                     if (
                         time.perf_counter() - before > self.TICK
                     ):  # it cannot keep up: the pace is what is possible
                         owed = 0.0
-            self._state = "stopped"
-        except WatersmeetError as error:
-            self._state, self._error = "failed", str(error)
+            self._state = "ended" if self._seen["state"] == "ended" else "stopped"
+        except Exception as error:
+            self._state, self._error = "failed", f"{type(error).__name__}: {error}"
         finally:
             self._machine.close()
 
@@ -137,13 +145,14 @@ class HardwareRun:
         self._cycles = cycles
 
     def digest(self) -> dict[str, Any]:
+        seen, self._unseen = self._seen, {}
         return {
+            **seen,
             "type": "run",
             "how": self.how,
             "state": self._state,
             "error": self._error,
             "seconds": round(time.monotonic() - self._begin, 3),
-            **self._seen,
         }
 
     def stop(self) -> None:
