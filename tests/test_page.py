@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -425,6 +426,57 @@ def test_every_example_takes_the_queries_that_come_with_it(name: str) -> None:
             for query, result in qp.push(next(pushes)).items():
                 results[query] += result.count
         assert all(results.values())
+
+
+HAS_HARDWARE = (
+    find_spec("watersmeet.hardware") is not None and find_spec("watersmeet.hardware.ssp") is not None
+)
+
+
+@pytest.mark.skipif(HAS_HARDWARE, reason="there is simulated hardware here")
+def test_without_hardware_a_run_cycle_by_cycle_is_refused_and_nothing_is_made_up(
+    served: tuple[wm.Processor, Server],
+) -> None:
+    async def go() -> None:
+        async with talking(served[1]) as talk:
+            fabric = (await asked(talk, "example", name="tpch_q3", parameters={}))["fabric"]
+            sql = next(
+                one["sql"] for one in (await asked(talk, "catalog"))["streams"] if one["name"] == "tpch"
+            )
+            asks = {"fabric": fabric, "streams": "tpch", "sql": sql}
+            answer = await asked(talk, "run", how="hardware", **asks)
+            assert answer["message"].startswith(
+                "a run cycle by cycle must have the simulated hardware; there is none here"
+            )
+            answer = await asked(talk, "verilog", **asks)
+            assert answer["message"].startswith(
+                "Verilog must have the simulated hardware; there is none here"
+            )
+
+    asyncio.run(go())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_HARDWARE, reason="there is no simulated hardware here")
+@pytest.mark.parametrize("name", ["tpch_q3", "op_chain", "split_join"])
+def test_a_design_runs_cycle_by_cycle_to_the_engines_results(name: str) -> None:
+    from watersmeet.page.catalog import EXAMPLES, example
+    from watersmeet.page.hardware import machine_for
+    from watersmeet.page.streams import STREAMS
+
+    streams = STREAMS[EXAMPLES[name].streams]
+    machine = machine_for(wm.Fabric.from_json(example(name, {})).topology, streams, streams.sql)
+    seen = machine.step(0)
+    assert (seen["cycle"], seen["words"][0], sum(seen["moved"].values())) == (0, 0, 0)
+    for _ in range(400):
+        seen = machine.step(64)
+        if seen["state"] == "ended":
+            break
+    assert (seen["state"], seen["agrees"]) == ("ended", True)
+    assert seen["results"] == seen["expected"]
+    assert any(seen["results"].values())
+    assert seen["words"][0] == seen["words"][1]
+    assert any(seen["moved"].values())
 
 
 # ---- the command, and the bundle ------------------------------------------------------------------------------------

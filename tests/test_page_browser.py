@@ -6,6 +6,7 @@ Every test ends with the same check: no error in the console, and no request to 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -224,6 +225,23 @@ def test_the_third_query_is_assigned_and_run_in_software(browser: Any, demo: Ser
         assert number(page.get_by_test_id("run-rows").inner_text()) > first
         page.get_by_role("button", name="Stop").click()
         expect(page.get_by_test_id("run")).to_contain_text("stopped")
+
+
+def test_the_third_query_cycle_by_cycle_or_the_reason_why_not(browser: Any, demo: Server) -> None:
+    with opened(browser, demo.url, "#design") as page:
+        expect(page.get_by_test_id("part-brick1_1")).to_be_visible()
+        page.get_by_role("button", name="Cycle by cycle").click()
+        if find_spec("watersmeet.hardware") is None or find_spec("watersmeet.hardware.ssp") is None:
+            expect(page.get_by_test_id("design-said")).to_contain_text(
+                "must have the simulated hardware; there is none here"
+            )
+            return
+        expect(page.get_by_test_id("run-cycles")).to_be_visible(timeout=120_000)
+        page.get_by_label("cycles a second").fill("16")
+        expect(page.locator(".moved").first).to_be_visible()
+        expect(page.get_by_test_id("agrees")).to_have_text(
+            "The results are those of the engine.", timeout=240_000
+        )
 
 
 def test_components_are_dropped_wired_moved_undone_saved_and_opened(

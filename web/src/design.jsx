@@ -292,7 +292,7 @@ function Start({ catalog, onExample }) {
 // What the hardware shows of a block: levels of queues, groups, rows; the largest first.
 const watchedOf = (levels, slot) => Object.entries(levels ?? {}).filter(([name, value]) => name.startsWith(`${slot.replace(".", "_")}_`) && value > 0).sort((a, b) => b[1] - a[1]).slice(0, 1);
 
-const kindOf = (part) => ({ gswitch_l: "GSwitch-L", gswitch_d: `GSwitch-D ${part.fan_out}`, op_block: "OP-Block", result_buffer: `buffer ${part.fan_in}` })[part.kind] ?? part.kind;
+const kindOf = (part) => ({ gswitch_l: "GSwitch-L", gswitch_d: `GSwitch-D ${part.fan_out}`, op_block: "", result_buffer: `buffer ${part.fan_in}` })[part.kind] ?? part.kind;
 
 function Part({ part, w, h, columns, at, ports, chosen, armed, ids, notes, queries, links, plane, onChoose, onMove, onArm, onWire, parts, levels }) {
   const drag = useRef(null);
@@ -339,7 +339,7 @@ function Part({ part, w, h, columns, at, ports, chosen, armed, ids, notes, queri
         </div>
         <div class="bar">Collector</div>
       </> : part.kind === "op_block" ? <>
-        <p>window {short(part.window)}, memory {part.memory}</p>
+        <p>OP-Block, {short(part.window)} rows</p>
         <p data-testid={`slot-${part.name}`}><b>{said(part.name) ?? ""}</b></p>
       </> : null}
       {ports.map((port) => (

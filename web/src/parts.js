@@ -14,7 +14,7 @@ export function sizeOf(part) {
     const rows = Math.ceil(part.units.length / columns);
     return { w: columns * (UNIT.w + 5) + 12, h: 26 + 21 + rows * (UNIT.h + 4) + 21 + 2, columns };
   }
-  if (part.kind === "op_block") return { w: 138, h: 88 };
+  if (part.kind === "op_block") return { w: 128, h: 84 };
   if (part.kind === "result_buffer") return { w: Math.max(138, 16 * part.fan_in + 24), h: 36 };
   if (part.kind === "gswitch_d") return { w: Math.max(138, 20 * part.fan_out + 24), h: 36 };
   return { w: 146, h: 32 };
@@ -30,7 +30,7 @@ export function portsOf(part, shape) {
     ...Object.entries(shape.outputs).map(([name, sort]) => ({ name, sort, way: "out", side: known[name] ?? "bottom" })),
   ];
   for (const side of ["top", "right", "bottom", "left"]) {
-    const mine = all.filter((port) => port.side === side);
+    const mine = all.filter((port) => port.side === side).sort((a, b) => (a.sort === "s") - (b.sort === "s")); // lane R above lane S
     mine.forEach((port, k) => {
       const share = (k + 1) / (mine.length + 1);
       port.x = side === "left" ? 0 : side === "right" ? w : w * share;
@@ -89,7 +89,7 @@ export function arrange(fabric) {
   const rows = [];
   groups.forEach((members, g) => (rows[depth.get(g)] ??= []).push(g));
   const places = new Map();
-  const gap = 46;
+  const gap = 34;
   const widthOf = (g) => groups[g].reduce((sum, name) => sum + sizeOf(parts.get(name)).w + gap, -gap);
   let y = 0;
   for (const row of rows) {

@@ -223,7 +223,6 @@ class Simulated:
             "state": self._state,
             "cycle": self._session.cycle,
             "words": [taken, len(made.words)],
-            "rows": ROWS * max(0, taken - made.programming) // max(1, len(made.words) - made.programming),
             "programming": made.programming,
             "results": {name: len(rows) for name, rows in results.items()},
             "expected": {name: len(rows) for name, rows in made.expected.items()},

@@ -106,12 +106,12 @@ def _shop(random: np.random.Generator, before: int, size: int) -> Push:
     return {
         "customers": _batch(
             _SHOP["customers"],
-            random.integers(0, 4096, size),
+            random.integers(0, 128, size),
             random.integers(16, 90, size),
             np.array(["F", "M"])[random.integers(0, 2, size)],
         ),
         "products": _batch(
-            _SHOP["products"], random.integers(0, 4096, size), np.round(random.uniform(1, 100, size), 2)
+            _SHOP["products"], random.integers(0, 128, size), np.round(random.uniform(1, 100, size), 2)
         ),
     }
 
@@ -121,7 +121,7 @@ _PAIRS = {name: pa.schema({"k": pa.int32(), "x": pa.int32()}) for name in ("r", 
 
 def _pairs(random: np.random.Generator, before: int, size: int) -> Push:
     return {
-        name: _batch(_PAIRS[name], random.integers(0, 1 << 10, size), random.integers(0, 1 << 20, size))
+        name: _batch(_PAIRS[name], random.integers(0, 64, size), random.integers(0, 1 << 20, size))
         for name in _PAIRS
     }
 
