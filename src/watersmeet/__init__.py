@@ -27,6 +27,7 @@ from watersmeet.flow.options import (
     ThreeStep,
 )
 from watersmeet.flow.order import Punctuation
+from watersmeet.page.show import page
 from watersmeet.query.processor import Processor
 from watersmeet.streams.window import Range, Rows, Unbounded
 
@@ -61,4 +62,5 @@ __all__ = [
     "Unit",
     "WatersmeetError",
     "__version__",
+    "page",
 ]

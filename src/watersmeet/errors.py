@@ -16,7 +16,18 @@ class OptionError(WatersmeetError, ValueError):
 
 
 class ConditionError(WatersmeetError, ValueError):
-    """The SQL text (condition or select list) cannot be understood or does not fit the schemas."""
+    """The SQL text (condition or select list) cannot be understood or does not fit the schemas.
+
+    ``span``: the place in the text, as a half-open range of characters; None: it has none.
+    """
+
+    span: tuple[int, int] | None = None
+
+    def moved(self, by: int) -> "ConditionError":
+        """The same error, of a text in which the one in question begins at ``by``."""
+        if self.span is not None:
+            self.span = self.span[0] + by, self.span[1] + by
+        return self
 
 
 class SchemaError(WatersmeetError, TypeError):

@@ -167,6 +167,18 @@ class Aggregation:
 
     # ---- answers ------------------------------------------------------------------------------------------------
 
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return self._state.groups.held_slots
+
+    @property
+    def nbytes(self) -> int:
+        """Of the columns of state; texts are not counted."""
+        return sum(
+            table.slots.nbytes for table in (self._state.groups, *(bag.table for bag in self._state.bags))
+        )
+
     def answer(self) -> pa.RecordBatch:
         """All groups, in the order of their first rows; a group that had lost all rows counts from the row that brought it back."""
         slots = self._state.groups.held()

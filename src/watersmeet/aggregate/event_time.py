@@ -122,6 +122,15 @@ class Hopping:
         self.aggregation = Aggregation(inner, schema, retracts=False, changes=changes)
         self._due = NEVER  # when the next window ends
 
+    @property
+    def held(self) -> int:
+        """How many windows of groups are open."""
+        return self.aggregation.groups
+
+    @property
+    def nbytes(self) -> int:
+        return self.aggregation.nbytes
+
     def push(self, batch: pa.RecordBatch) -> None:
         """Rows have come: each is added to all its windows."""
         codes, hop = self._times.codes(batch), self._hop
@@ -204,6 +213,15 @@ class Sessions:
         self._chunks: tuple[pa.RecordBatch, ...] = ()
         self._due = NEVER  # no session is over before this
         self.schema = self._close(_nothing(self._input)).schema
+
+    @property
+    def held(self) -> int:
+        """How many rows wait for the end of their session."""
+        return sum(chunk.num_rows for chunk in self._chunks)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(chunk.nbytes for chunk in self._chunks)
 
     def push(self, batch: pa.RecordBatch) -> None:
         """Rows have come."""

@@ -77,6 +77,10 @@ class Slots:
         """In the order in which they were made."""
         return tuple(self._columns)
 
+    @property
+    def nbytes(self) -> int:
+        return sum(column.data.nbytes for column in self._columns)
+
     def grow(self) -> None:
         """Twice as many slots."""
         capacity = 2 * self.capacity

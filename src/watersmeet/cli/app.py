@@ -11,6 +11,7 @@ from watersmeet.cli.bench import bench
 from watersmeet.cli.formats import end_of
 from watersmeet.cli.hardware import hardware
 from watersmeet.cli.inputs import open_input
+from watersmeet.cli.page import page
 from watersmeet.cli.places import may_write
 from watersmeet.cli.run import run
 from watersmeet.cli.terminal import fail, warn
@@ -146,6 +147,7 @@ def explain(
 
 
 app.command()(run)
+app.command()(page)
 
 
 @app.command()

@@ -132,6 +132,21 @@ def bench_tpch(
         raise typer.Exit(1)
 
 
+@bench.command("page")
+def bench_page(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Half a minute instead of about three minutes.")
+    ] = False,
+    json: Json = None,
+) -> None:
+    """What it costs a processor to be watched by the page: less than 2% of its throughput."""
+    _prepare(json, None)
+    from watersmeet.page.bench import bench_page as measure
+
+    if not measure(quick=quick, json_to=json):
+        raise typer.Exit(1)
+
+
 @bench.command("convergence")
 def bench_convergence(
     plot: Annotated[Path | None, typer.Option(help="Draw the errors by adjustment into this file.")] = None,

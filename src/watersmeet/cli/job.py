@@ -3,6 +3,7 @@
 A push and what it gives to the outputs is one turn, and so is a statement that comes through the socket: it acts between two pushes.
 """
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from watersmeet.errors import OptionError, WatersmeetError
 if TYPE_CHECKING:
     from watersmeet.query.processor import Processor, Query
 
-SHOW = "show queries"
+SHOW, PLAN, STATS = "show queries", "show plan", "show stats"
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,38 @@ class Job:
     socket: str | None
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A job's processor, and what will be pushed into it. ``timeless``: by stream, rows that were left out as they have no time."""
+
+    processor: "Processor"
+    pushes: Iterator[Mapping[str, Any]]
+    timeless: dict[str, int]
+
+
 def run_job(job: Job) -> None:
     """Run it to the end of its streams."""
+    statements, end = _statements(job.text), _end(job)
+    outputs = Outputs(folder(Path(job.output)), job.output_format or "csv", end)
+    opened = open_job(job, keeps_windows=job.socket is not None)  # only who is told more can start warm
+    queries = Queries(opened.processor, outputs)
+    queries.do(statements)
+    with ExitStack() as stack:
+        stack.enter_context(opened.processor)
+        stack.enter_context(outputs)
+        stack.enter_context(Listener(job.socket, queries.told) if job.socket else nullcontext())
+        queries.run(opened.pushes, job.order)
+    for name, count in opened.timeless.items():
+        say(f"{counted(count, 'row')} of {name} without a time, left out")
+
+
+def statements_of(job: Job) -> str:
+    """What a job creates."""
+    return _statements(job.text)
+
+
+def open_job(job: Job, keeps_windows: bool) -> Opened:
+    """A job's streams and tables, and a processor of them without queries. ``keeps_windows``: also what no query reads."""
     from watersmeet.query.processor import Processor
 
     streams = _named(job.streams, "--stream", "trades=trades.parquet")
@@ -61,8 +92,6 @@ def run_job(job: Job) -> None:
     types = _of_streams(job.types, "--types", "trades=price:float64", {**streams, **tables})
     if [*streams.values(), *tables.values()].count(STDIN) > 1:
         raise OptionError("standard input can be one stream; got - for several; give files for the others")
-    statements, end = _statements(job.text), _end(job)
-    outputs = Outputs(folder(Path(job.output)), job.output_format or "csv", end)
     inputs = {
         name: open_input(
             path, job.batch, job.format, schema_of(types[name]) if name in types else None, job.csv
@@ -78,10 +107,8 @@ def run_job(job: Job) -> None:
         schemas=schemas,
         tables={name: _whole(inputs[name]) for name in tables},
         cores=job.cores,
-        keep="queries" if job.socket is None else "windows",  # only who is told more can start warm
+        keep="windows" if keeps_windows else "queries",
     )
-    queries = Queries(qp, outputs)
-    queries.do(statements)
     timeless: dict[str, int] = {}
     readers = {}
     for name, window in named.items():
@@ -91,13 +118,7 @@ def run_job(job: Job) -> None:
         if window.time is not None:
             rows = with_times(rows, window.time, partial(_count, timeless, name))
         readers[name] = rows
-    with ExitStack() as stack:
-        stack.enter_context(qp)
-        stack.enter_context(outputs)
-        stack.enter_context(Listener(job.socket, queries.told) if job.socket else nullcontext())
-        queries.run(pushes(readers, schemas, job.order), job.order)
-    for name, count in timeless.items():
-        say(f"{counted(count, 'row')} of {name} without a time, left out")
+    return Opened(qp, pushes(readers, schemas, job.order), timeless)
 
 
 def _named(given: Sequence[str], option: str, example: str) -> dict[str, str]:
@@ -208,9 +229,12 @@ class Queries:
         return "\n".join(f"{name}: {_state(query)}" for name, query in fresh.items()) or "done"
 
     def told(self, text: str) -> str:
-        """The same from another process, or SHOW QUERIES."""
-        if text.strip().rstrip(";").lower() == SHOW:
+        """The same from another process, or SHOW QUERIES; SHOW PLAN and SHOW STATS are ``describe()`` and ``stats()`` as JSON."""
+        asked = " ".join(text.strip().rstrip(";").lower().split())
+        if asked == SHOW:
             return self._qp.explain()
+        if asked in (PLAN, STATS):
+            return json.dumps(self._qp.describe() if asked == PLAN else self._qp.stats(), indent=1)
         return self.do(text)
 
     def run(self, rows: Iterator[Mapping[str, Any]], order: str | None) -> None:

@@ -90,6 +90,7 @@ class JoinEngine:
         self.places = range(len(self.streams))
         self._said = (index, mode, size, probe_order, stash)
         self.pool = Pool(cores)
+        self.seconds = 0.0  # that work of it has taken among others', also in pushes that were taken back
         self.begin()
 
     def begin(self) -> None:

@@ -15,6 +15,7 @@ keys. Validity ranges make that invisible: a join gives what it would give alone
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -317,8 +318,10 @@ class SharedStreams:
         return [partial(self._do, engine, task) for task in tasks]
 
     def _do(self, engine: JoinEngine, task: Task, buffer: PairBuffer) -> None:
+        begin = perf_counter()
         with self._noted(engine):
             task(buffer)
+        engine.seconds += perf_counter() - begin
 
     def _rounds(self, engine: JoinEngine, push: Push) -> Iterator[tuple[list[Task], list[Task]]]:
         with self._noted(engine):

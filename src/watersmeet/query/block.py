@@ -10,7 +10,7 @@ A block that starts warm gets the past as its first turn: the rows that are stil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,7 +28,7 @@ from watersmeet.query.rule import rule_of
 from watersmeet.sql.condition import BoundCondition
 from watersmeet.sql.select import BoundSelect
 from watersmeet.sql.tree import Expr
-from watersmeet.streams.clock import TimeAxis
+from watersmeet.streams.clock import BOTTOM, TOP, TimeAxis
 from watersmeet.streams.payload import Chunks
 
 Key = tuple[Any, ...]
@@ -73,9 +73,35 @@ class Turn(Protocol):
 
 
 class Block:
-    """An operator of a plan. ``rows``: how many it has given. ``key``: blocks with the same would give the same."""
+    """An operator of a plan. ``rows``: how many it has given. ``key``: blocks with the same would give the same.
+
+    ``number``: no two blocks of a graph have the same, also of those that are gone. ``seconds``: what its own work has taken, also in
+    calls that were taken back.
+    """
 
     key: Key = ()
+    number = 0
+    seconds = 0.0
+
+    @property
+    def held(self) -> int:
+        """How many rows, groups or windows it remembers."""
+        return 0
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes that takes."""
+        return 0
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """By stream, how many rows it has left out as late, since it was made or loaded."""
+        return {}
+
+    @property
+    def watermark(self) -> str | None:
+        """The time before which rows are late, for people; None: there is none yet."""
+        return None
 
     def __init__(self, instruction: Instruction, inputs: Sequence[Block]) -> None:
         self.instruction, self.inputs, self.rows = instruction, tuple(inputs), 0
@@ -145,6 +171,10 @@ class JoinBlock(Block):
         )
         self.windows = list(zip(instruction.streams, instruction.windows, strict=True))
         self._lacks: tuple[Sequence[int], Sequence[int]] = ((), ())
+        self._late = dict.fromkeys(self.leaves, 0)
+        self.seen: Callable[[Part], None] | None = (
+            None  # told of what each push has found, for a picture of it
+        )
         # By input, from which row on each meets all that it would have met, had the join always been there; None: not yet.
         self._complete: Sequence[int] | None = None
 
@@ -178,11 +208,29 @@ class JoinBlock(Block):
             found[stream] = max(found.get(stream, 0), number)
         return found
 
+    @property
+    def held(self) -> int:
+        return sum(chain.rows for chain in self.engine.ledger.chains)
+
+    @property
+    def nbytes(self) -> int:
+        """Of its sub-windows and their indexes, also those that others share; rows are the streams'."""
+        return sum(chain.nbytes for chain in self.engine.ledger.chains)
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        return self._late
+
+    @property
+    def watermark(self) -> str | None:
+        code = self.engine.ledger.arrivals.watermark
+        return None if self.axis is None or code in (BOTTOM, TOP) else self.axis.text(code)
+
     def mark(self) -> Any:
-        return self.rows, self._complete
+        return self.rows, self._complete, self._late
 
     def back_to(self, mark: Any) -> None:
-        self.rows, self._complete = mark
+        self.rows, self._complete, self._late = mark
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         firsts, newest = self._lacks
@@ -208,7 +256,13 @@ class JoinBlock(Block):
         self.look()
         schemas = tuple(turn.schema(stream) for stream in self.streams)
         late = {self.leaves[k]: batch for k, batch in outcome.late.items()}
+        if late:
+            self._late = {
+                leaf: n + (late[leaf].num_rows if leaf in late else 0) for leaf, n in self._late.items()
+            }
         part = Part(self.leaves, schemas, outcome.matches, outcome.chunks, None, self.streams, {})
+        if self.seen is not None:
+            self.seen(part)
         return Delta((part,), late)
 
 

@@ -63,6 +63,11 @@ def explain_query(
     return "\n".join([head, *_lines(entry.root, readers, rules, 1), *places])
 
 
+def explain_block(block: Block, readers: Mapping[Block, int], rules: Mapping[Block, Place]) -> str:
+    """A block, above those it reads from."""
+    return "\n".join(_lines(block, readers, rules, 0))
+
+
 def _lines(block: Block, readers: Mapping[Block, int], rules: Mapping[Block, Place], depth: int) -> list[str]:
     shared = "; shared" if readers[block] > 1 else ""
     if block in rules:

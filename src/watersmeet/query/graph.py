@@ -112,6 +112,7 @@ class Graph:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.blocks: Mapping[Key, Block] = {}
+        self._made = 0  # blocks so far
         # The filters that are evaluated together, and whether that is of the blocks as they are now.
         self._arranged: tuple[Mapping[Block, Place], bool] = {}, True
         self._roots: Sequence[Block] | None = ()  # whose the blocks are; None: not known
@@ -191,7 +192,8 @@ class Graph:
             block = self.blocks.get(key)
             if block is None:
                 block = self._new(plan, inputs)
-                block.key = key
+                self._made += 1
+                block.key, block.number = key, self._made
                 made[key] = block
                 if isinstance(block, JoinBlock):
                     attach(self.feed, block, None if found is None else starts[plan].options, found)

@@ -128,6 +128,14 @@ class GroupsBlock(Block):
         )
 
     @property
+    def held(self) -> int:
+        return self._aggregation.groups
+
+    @property
+    def nbytes(self) -> int:
+        return self._aggregation.nbytes
+
+    @property
     def ranges_read(self) -> bool:
         """Whether pairs of a join are not listed for this block."""
         joins = [join for below in self.inputs for join in below.inputs if isinstance(join, JoinBlock)]

@@ -151,7 +151,7 @@ def _command(source: Source, words: list[Word]) -> Command:
         at += 2 * (emit is not None)
         if verb != "DROP" and upper[at : at + 1] == ["AS"] and len(words) > at + 1:
             text = source.text[words[at + 1].start : words[-1].end]
-            return Command(verb.lower(), name, text, emit, warm, backfill)
+            return Command(verb.lower(), name, text, emit, warm, backfill, words[at + 1].start)
     span = (words[0].start, words[min(len(words), 4) - 1].end)
     raise source.error(span, f"a statement must be {_STATEMENTS}; got {source.part(span)}; write it so")
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from inspect import signature
 from os import PathLike
+from time import perf_counter
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from watersmeet.api.state import read_state, write_state
 from watersmeet.errors import DataError, OptionError, StateError, listed
 from watersmeet.fabric.fabric import Fabric, FabricAssignment
 from watersmeet.query.catalog import Entry
+from watersmeet.query.describe import describe_processor
 from watersmeet.query.explain import block_readers, explain_processor, explain_query
 from watersmeet.query.feed import Feed
 from watersmeet.query.parse import parse_commands
@@ -20,7 +22,7 @@ from watersmeet.query.placed import Placing
 from watersmeet.query.running import Results, Running, dropped
 from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
-from watersmeet.query.stats import stream_stats
+from watersmeet.query.stats import processor_stats
 from watersmeet.query.tables import read_tables
 from watersmeet.streams.moment import moment, refused
 from watersmeet.streams.schema import added_columns
@@ -179,7 +181,10 @@ class Processor:
         feed = running.feed
         self._running, self.streams = running, tuple(name for name in feed.names if name not in feed.tables)
         self._lock = threading.RLock()
+        self._watchers: tuple[Callable[[Results], None], ...] = ()
         self._inside = self._finished = self._closed = False
+        self.seconds = 0.0
+        """What calls have taken so far, by the clock, also those that were refused; since it was made or loaded."""
 
     # ---- statements ---------------------------------------------------------------------------------------------
 
@@ -344,6 +349,21 @@ class Processor:
         """End the streams: every query gives the rows that still wait for a partner. No push after it."""
         return self._in_turn(FINISH, self._running.finish)
 
+    def watch(self, watcher: Callable[[Results], None]) -> Callable[[], None]:
+        """Have the results of every push, ``advance`` and ``finish`` shown to somebody else too, within the call; returns what ends it.
+
+        ``watcher`` must only take note: what it takes the push takes, and what it raises refuses the push. Results gather rows when they
+        are asked for them, which can be later and elsewhere.
+        """
+        with self._lock:
+            self._watchers = (*self._watchers, watcher)
+
+        def end() -> None:
+            with self._lock:
+                self._watchers = tuple(one for one in self._watchers if one is not watcher)
+
+        return end
+
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
     def _in_turn(self, call: str, do: Callable[..., Given], *args: Any) -> Given:
@@ -351,17 +371,22 @@ class Processor:
         with self._lock:
             if self._inside or self._finished or self._closed:
                 raise self._refused(call)
+            begin = perf_counter()
             try:
                 self._inside = True
                 self._running.mend()
                 given = do(*args)
                 self._finished = call == FINISH
+                if self._watchers and isinstance(given, Results):
+                    for watcher in self._watchers:
+                        watcher(given)
                 return given
             except BaseException:
                 self._running.mend()
                 raise
             finally:
                 self._inside = False
+                self.seconds += perf_counter() - begin
 
     def _refused(self, what: str) -> StateError:
         if self._inside:
@@ -417,13 +442,30 @@ class Processor:
             return explain_processor(running.feed, running.entries, running.graph.rules, running.assigned)
 
     def stats(self) -> dict[str, Any]:
-        """Rows and bytes, as of now. ``streams`` has, by name of the stream or table: ``rows`` held, ``arrived``, ``joins`` that read it,
-        ``payload_bytes`` (rows are held once), ``index_bytes`` (of all joins; an index that several share counts once), ``bytes`` (both).
+        """Rows, bytes and seconds, as of now: plain data, as ``watersmeet.contract.STATS`` has it.
+
+        - ``streams``, by name of the stream or table: ``rows`` held, ``arrived``, ``joins`` that read it, ``payload_bytes`` (rows are held
+          once), ``index_bytes`` (of all joins; an index that several share counts once), ``bytes`` (both), ``late`` rows, the ``newest``
+          time and the ``watermark``, by its own window.
+        - ``blocks``, by their ids in ``describe()``: ``rows`` given, ``seconds`` of work, what is ``held``, its ``bytes``, ``late`` rows by
+          stream, the ``watermark``; ``inside``: of a join, the sub-windows of each stream.
+        - ``queries``, by name: ``rows`` that their last block has given. ``pushes``: how many there were;
+          ``seconds``: what all calls have taken.
         """
         with self._lock:
             if not self._inside:
                 self._running.mend()
-            return {"streams": stream_stats(self._running.feed)}
+            return {"seconds": self.seconds, **processor_stats(self._running)}
+
+    def describe(self) -> dict[str, Any]:
+        """The plan as plain data, as ``watersmeet.contract.PLAN`` has it: ``streams``, the ``blocks`` that read them and one another, each
+        with its instruction and whom it is for, ``queries``, and the ``fabric`` with its assignment. What a push changes is in ``stats()``.
+        """
+        with self._lock:
+            if not self._inside:
+                self._running.mend()
+            ended = "finished" if self._finished else "closed" if self._closed else ""
+            return describe_processor(self._running, ended)
 
     def fabric_assignment(self) -> FabricAssignment:
         """Where the queries stand in the fabric, and the instructions that program it."""

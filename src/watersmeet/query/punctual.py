@@ -113,6 +113,11 @@ class ClockBlock(Block):
             least, after[k] = np.minimum(least, ahead[:-1]), ahead[-1]
         return least, after
 
+    @property
+    def watermark(self) -> str | None:
+        code = int(self._ahead.min())
+        return None if code in (BOTTOM, TOP) else self._axis.text(code)
+
     def mark(self) -> Any:
         return self.rows, self._ahead
 
@@ -152,7 +157,17 @@ class PunctualBlock(Block):
 
     def __init__(self, instruction: Punctual, below: Block, clock: Block) -> None:
         super().__init__(instruction, (below, clock))
-        self.stream = instruction.stream
+        self.stream, self._late = instruction.stream, 0
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        return {} if self.stream is None else {self.stream: self._late}
+
+    def mark(self) -> Any:
+        return self.rows, self._late
+
+    def back_to(self, mark: Any) -> None:
+        self.rows, self._late = mark
 
     def give(self, turn: Turn) -> Delta:
         below, clock = self.inputs
@@ -163,6 +178,7 @@ class PunctualBlock(Block):
             return Delta(delta.parts, delta.late, ticked.watermark)
         (batch, first), judged, (part,) = found, ticked.judged[self.stream], delta.parts
         late = {self.stream: batch.filter(pa.array(judged))}
+        self._late += late[self.stream].num_rows
         numbers = (
             part.matches.columns()
         )  # the stream's are of this push: who is judged is remembered by nobody

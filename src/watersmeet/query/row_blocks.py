@@ -46,6 +46,14 @@ class KeepBlock(Block):
             taken=delta.count,
         )
 
+    @property
+    def held(self) -> int:
+        return self._kept.num_rows
+
+    @property
+    def nbytes(self) -> int:
+        return self._kept.nbytes
+
     def _take(self, turn: Turn, rows: pa.RecordBatch | None) -> bool:
         """Let rows come and go. Returns whether any did."""
         come = None if self._passing is None else self._passing.come(turn, self.inputs[0], rows)
@@ -110,6 +118,14 @@ class ReleaseBlock(Block):
             given = given.slice(0, self._left)
             self._left -= given.num_rows
         return Told(late=delta.late, rows=given.select(given.schema.names[: len(given.schema) - self._extra]))
+
+    @property
+    def held(self) -> int:
+        return self._waiting.num_rows
+
+    @property
+    def nbytes(self) -> int:
+        return self._waiting.nbytes
 
     def _released(self, rows: pa.RecordBatch, watermark: int | None, ending: bool) -> pa.RecordBatch:
         """The rows whose turn has come; the others wait. A row as old as the watermark may have others beside it that come later."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.api.result import Result
-from watersmeet.errors import OptionError, StateError, WatersmeetError, listed
+from watersmeet.errors import ConditionError, OptionError, StateError, WatersmeetError, listed
 from watersmeet.fabric.assignment import Assignment
 from watersmeet.join.engine import JoinEngine
 from watersmeet.join.outcome import Outcome
@@ -105,15 +105,18 @@ class Running:
             created += old is None
             own = old.asked.windows if windows is None and old is not None else windows
             emit = old.asked.emit if command.emit is None and old is not None else command.emit
-            entry = Entry(
-                number,
-                name,
-                read_query(command.sql, own, self.feed.names, emit),
-                generation=0 if old is None else old.generation + 1,
-                warm=command.warm,
-                backfill=command.backfill,
-            )
-            entries[name] = entry = self._bound(entry, {} if old is None else old.starts)
+            try:
+                entry = Entry(
+                    number,
+                    name,
+                    read_query(command.sql, own, self.feed.names, emit),
+                    generation=0 if old is None else old.generation + 1,
+                    warm=command.warm,
+                    backfill=command.backfill,
+                )
+                entries[name] = entry = self._bound(entry, {} if old is None else old.starts)
+            except ConditionError as error:
+                raise error.moved(command.at) from None
             if entry.waits is not None:
                 entries[name] = replace(entry, moment=self.feed.history.now, since=self._first_rows(entry))
             if entry.backfill and entry.waits is not None:
@@ -388,6 +391,11 @@ class Running:
         return self._counted(results, stopped, self._pushes)
 
     # ---- the saved state ----------------------------------------------------------------------------------------
+
+    @property
+    def pushes(self) -> int:
+        """How many pushes have counted. That of a call just ended counts before the next."""
+        return self._pushes
 
     @property
     def counters(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watersmeet.sql.syntax import Span, Syntax
@@ -141,3 +141,4 @@ class Command:
     emit: str | None = None
     warm: bool = False  # whether the query begins with the rows that are stored
     backfill: bool = False  # whether what it makes of them is asked for
+    at: int = field(default=0, compare=False)  # where ``sql`` begins in the text of the statements

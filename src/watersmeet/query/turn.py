@@ -5,6 +5,7 @@ A block that fails has failed for all that read from it: it is not asked again, 
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,9 @@ class GraphTurn:
     # Filters that are evaluated together: the set of each, and its number in it. Of the past none are: it is of one query.
     rules: Mapping[Block, Place] = field(default_factory=dict)
     _given: dict[Block, Delta] = field(default_factory=dict)
+    _below: list[float] = field(
+        default_factory=lambda: [0.0]
+    )  # seconds that blocks have taken which others wait for
     _rows: dict[Block, pa.RecordBatch] = field(default_factory=dict)
     _failed: dict[Block, Exception] = field(default_factory=dict)
 
@@ -87,11 +91,17 @@ class GraphTurn:
         if block in self._failed:
             raise self._failed[block]
         if block not in self._given:
+            below, begin = self._below, perf_counter()
+            outside, below[0] = below[0], 0.0
             try:
                 delta = block.give(self)
             except Exception as error:
                 self._failed[block] = error
                 raise
+            finally:
+                spent = perf_counter() - begin
+                block.seconds += spent - below[0]
+                below[0] = outside + spent
             if self.counts and block not in self.uncounted:
                 block.rows += delta.count
             self._given[block] = delta

@@ -52,6 +52,14 @@ class OpenBlock(Block):
             taken=delta.count,
         )
 
+    @property
+    def held(self) -> int:
+        return self._windows.held
+
+    @property
+    def nbytes(self) -> int:
+        return self._windows.nbytes
+
     def answer(self) -> pa.RecordBatch:
         """All windows that are open, and those that this push has closed."""
         return self._windows.with_end(self._windows.aggregation.answer())
@@ -129,6 +137,14 @@ class WindowsBlock(MadeBlock):
         self._passed = max(self._passed, watermark)
         return self._delta(final, delta)
 
+    @property
+    def held(self) -> int:
+        return self._windows.held
+
+    @property
+    def nbytes(self) -> int:
+        return self._windows.nbytes
+
     def mark(self) -> Any:
         self._journal = None
         return self.rows, self._given, self._passed
@@ -164,6 +180,14 @@ class DistinctBlock(MadeBlock):
             self._journal = self._met.mark()
         self._met.add(turn.rows(self.inputs[0]))
         return self._delta(self._met.changes().come, delta)
+
+    @property
+    def held(self) -> int:
+        return self._met.groups
+
+    @property
+    def nbytes(self) -> int:
+        return self._met.nbytes
 
     def mark(self) -> Any:
         self._journal = None

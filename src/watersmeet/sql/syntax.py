@@ -27,7 +27,11 @@ class Source:
 
     def error(self, span: Span, message: str) -> ConditionError:
         """An error whose message ends with the line of the text in question, underlined with ``^^^^``."""
-        return ConditionError(f"{message}\n{self.underlined(self._closed(span))}")
+        place = self._closed(span)
+        found = ConditionError(f"{message}\n{self.underlined(place)}")
+        start = min(max(place[0], 0), len(self.text))
+        found.span = start, min(max(place[1], start + 1), len(self.text))
+        return found
 
     @contextmanager
     def of_any_depth(self) -> Iterator[None]:

@@ -48,7 +48,7 @@ def report(location: str) -> list[CoreReport]:
     place = open_location(location)
     query = query_of(place)
     if query is not None:
-        place = _state_of(place, query, location)
+        place = state_of(place, query, location)
     found: list[CoreReport] = []
     for _, sets in groupby(_sets(place), lambda path: path.rpartition("/")[0]):
         found += _join([_set(place, path) for path in sets])
@@ -71,7 +71,7 @@ def query_of(place: StateLocation) -> str | None:
         return None
 
 
-def _state_of(place: StateLocation, query: str, location: str) -> StateLocation:
+def state_of(place: StateLocation, query: str, location: str) -> StateLocation:
     """Where the state of a query is, by its checkpoint: the folders beside the checkpoint are looked through, and those beside these."""
     beside = place.root.rpartition("/")[0]
     waiting, looked = [(beside, 0), (beside.rpartition("/")[0], 0)], 0
