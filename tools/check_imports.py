@@ -248,7 +248,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
     "spark/host": {
         "files": (),
         "setting": ("files",),
-        "spread": ("setting",),
+        "grouped": (),
+        "spread": ("grouped", "setting"),
         "program": ("spread",),
         "judge": ("program",),
         "control": ("judge",),

@@ -35,7 +35,11 @@ TEXTS = [
     "SELECT r.id, t.id AS other FROM last_rows(r, 3) r JOIN t ON r.k = t.k",
     "SELECT r.id, t.id AS other FROM unbounded(r) r JOIN unbounded(t) t ON r.k = t.k",
     "SELECT k, COUNT(*) AS n, SUM(x) AS total FROM r GROUP BY k",
-    "SELECT COUNT(*) AS n, MAX(x) AS top FROM r JOIN t ON r.k = t.k",
+    "SELECT s, LAST(x, ts) AS newest, AVG(x) AS mean FROM t WHERE x > 0 GROUP BY s HAVING COUNT(*) > 1",
+    "SELECT t.k, r.s, SUM(r.x) AS total FROM r JOIN t ON r.k = t.k AND r.x <= t.x GROUP BY r.s, t.k",
+    "SELECT window.end, r.k, COUNT(*) AS n FROM r JOIN t ON r.k = t.k GROUP BY window(r.ts, 3), r.k",
+    "SELECT DISTINCT t.k, t.s FROM r JOIN t ON r.k = t.k",
+    "SELECT COUNT(*) AS n, MAX(r.x) AS top FROM r JOIN t ON r.k = t.k",
     "SELECT k, SUM(x) AS total FROM last_rows(t, 4) GROUP BY k ORDER BY total DESC, k LIMIT 2",
     "SELECT window.start, k, COUNT(*) AS n FROM r GROUP BY window(ts, 3), k",
     "SELECT DISTINCT k, s FROM t",
@@ -58,7 +62,7 @@ def plays(draw: st.DrawFn) -> list[tuple[list[tuple[Any, ...]], dict[str, list[R
                 draw(st.sampled_from("abc")),
                 draw(st.sampled_from(["create", "create", "alter", "drop"])),
             )
-            emit = draw(st.sampled_from([None, None, "changelog"]))
+            emit = draw(st.sampled_from([None, None, "changelog", "complete"]))
             statements.append((verb, name, draw(st.sampled_from(TEXTS)), emit))
         clock += draw(st.integers(0, 4))
         rows: dict[str, list[Row]] = {}
@@ -139,8 +143,8 @@ def check(play: Any, cores: int, partitions: int, seed: int) -> None:
                     after = runner.judge.program.queries.get(name)
                     anew = before is None or after is None or before.spread != after.spread
                     accepted.append((verb, name, sql, after and after.emit, anew))
-            if what == "restart":
-                runner.restart()
+            if what == "restart":  # with another number of cores
+                runner.restart(tasks=runner.random.randint(1, cores))
             some = {stream: parts(rows[stream], partitions) for stream in rows if rows[stream]}
             commit = runner.batch(some, again=what == "again")
             wanted, found = reference.push(rows), {} if commit is None else runner.rows_of(commit)
@@ -202,6 +206,16 @@ def test_statements_act_in_the_next_batch_also_without_rows(tmp_path: Path) -> N
     third = runner.batch(rows_at(2))
     assert third is not None
     assert runner.rows_of(third) == {"a": [{"id": 2}], "b": [{"id": 2}]}
+
+
+def test_an_aggregate_of_no_rows_is_told_once(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(3))
+    for name in "abc":
+        runner.say("create", name, "SELECT COUNT(*) AS n FROM r")
+    runner.batch({})
+    found = runner.batch({"u": rows_at(1)["r"]})
+    assert found is not None
+    assert runner.rows_of(found) == {name: [{"n": 0}] for name in "abc"}
 
 
 def test_a_dropped_query_frees_its_state_and_its_files_go(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def run_system(setting: Setting, warm: float) -> Run:
     if not lines:
         return Run(name, problem=f"ended with code {done.returncode}: {done.stderr.strip()[-1500:]}")
     found = texts.loads(lines[-1])
-    run = Run(name, found["batches"], found["filling"], warm, found["failed"])
+    run = Run(name, found["batches"], found["filling"], warm, found["failed"], found["first"])
     if not run.problem and len(run.batches) < len(setting.sizes):
         run.problem = f"only {len(run.batches)} of {len(setting.sizes)} batches in {setting.timeout:.0f} s"
     return run

@@ -61,7 +61,7 @@ class LiveCore:
     def _do(self, before: Program, after: Program, name: str) -> None:
         old, new = before.queries.get(name), after.queries.get(name)
         runs = old is not None and old.key not in self.stopped
-        if new is None or new.key in self.stopped:
+        if new is None or new.key in self.stopped or not new.spread.is_on(self.core):
             if old is not None and runs:
                 self._drop(old)
             return
@@ -145,9 +145,8 @@ class LiveCore:
             key = program.queries[name].key
             mine = [results[name] for results in given if name in results]
             try:
-                tables = [
-                    result.to_arrow() for result in mine if result.count or program.queries[name].complete
-                ]
+                shown = mine[-1:] if program.queries[name].complete else [one for one in mine if one.count]
+                tables = [result.to_arrow() for result in shown]
             except MemoryError:
                 raise
             except Exception as error:  # of the select list, which is computed when rows are asked for
