@@ -260,6 +260,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "core": ("judge", "wire"),
         "saving": ("core",),
         "tables": ("program",),
+        "report": ("manifests",),
         "work": ("saving", "tables"),
         "source": ("judge",),
         "host": ("control", "pack", "source", "work"),

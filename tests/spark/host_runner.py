@@ -87,9 +87,10 @@ class HostRunner:
         if again:  # evaluated a second time, after the first was lost
             self.restart()
             said = [one for task in tasks for one in self.evaluate(self.next, task, records)]
-        commit = commit_of(self.next, said)
+        made = commit_of(self.next, said)
+        commit = None if made is None else self.output.commit(made)
         self.read, self.next = last, self.next + 1
-        return None if commit is None else self.output.commit(commit)
+        return commit
 
     def rows_of(self, commit: Commit) -> dict[str, list[dict[str, Any]]]:
         """What a batch has given, by query."""

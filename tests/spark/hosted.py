@@ -52,6 +52,8 @@ def write_statements(folder: str, seed: int) -> None:
             control.alter(name, sql, windows=windows or {}, timeout=None)
         else:
             control.create(name, sql, windows=windows, timeout=None)
+        while len(list(Path(folder, "control", "inbox").iterdir())) > 9:  # the host takes its time
+            time.sleep(0.2)
         with Path(folder, "written").open("a") as log:
             log.write(".")
         time.sleep(rng.uniform(0, 0.6))

@@ -1,6 +1,10 @@
 """A host's tasks without Spark, against the processor in process with ``watermark="push"``: the same batches and statements, restarts,
 cores."""
 
+import json
+import os
+import subprocess
+import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +21,7 @@ from spark.host_runner import HostRunner
 from spark.test_host_control import COLUMNS, WINDOW, setting
 from watersmeet.errors import StateError
 from watersmeet.spark.host.manifests import core_folder, read_manifest
+from watersmeet.spark.host.report import host_lines, host_report
 
 TEXTS = [
     "SELECT id, x + 1 AS y FROM r WHERE k > 0",
@@ -302,7 +307,9 @@ def test_what_cannot_be_caught_is_skipped_by_number(tmp_path: Path, monkeypatch:
         return push(self, *args)
 
     monkeypatch.setattr(Running, "push", out_of_memory)
-    with pytest.raises(MemoryError):
+    with pytest.raises(
+        MemoryError, match=r"ran out on core . at the queries 'huge' \(statement 2\).* do: .* start\(skip="
+    ):
         runner.batch(rows_at(2))
     runner.restart(skip=(2,))
     found = runner.batch(rows_at(2))
@@ -314,6 +321,75 @@ def test_what_cannot_be_caught_is_skipped_by_number(tmp_path: Path, monkeypatch:
     after = runner.batch(rows_at(3))
     assert after is not None
     assert after.stopped == {"1.0": "start(skip=[2])"}
+
+
+def test_a_query_that_gives_too_many_rows_is_stopped(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(2), most_results=3)
+    runner.say("create", "few", "SELECT id FROM r WHERE id > 8")
+    runner.say("create", "all", "SELECT r.id FROM r JOIN t ON r.ts <= t.ts")
+    runner.batch({})
+    before = runner.batch(rows_at(1))
+    assert before is not None
+    assert runner.rows_of(before) == {"few": [], "all": [{"id": 1}]}
+    found = runner.batch(rows_at(7, 8, 9, 10), again=True)
+    assert found is not None
+    assert runner.rows_of(found) == {"few": [{"id": 9}, {"id": 10}], "all": []}
+    assert found.stopped["1.0"].startswith(
+        "a query must give at most 3 rows in a batch on a core (most_results=); got "
+    )
+
+
+def test_a_query_that_needs_more_memory_than_there_is_can_be_skipped(tmp_path: Path) -> None:
+    """In a process of its own, whose memory is bounded as Spark bounds that of its workers."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("host_memory.py")), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert "ran out on core 0 at the queries 'ok' (statement 1) and 'huge' (statement 2)" in said["error"]
+    assert said["before"] == said["after"] == {"ok": 20, "huge": 0}
+    assert said["stopped"] == {"1.0": "start(skip=[2])"}
+
+
+def test_the_state_of_a_host_is_listed_and_verified(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(2))
+    runner.say("create", "j", "SELECT r.id FROM r JOIN t ON r.k = t.k AND r.id = t.id")
+    runner.say("create", "g", "SELECT k, COUNT(*) AS n FROM r GROUP BY k")
+    for batch in range(4):
+        runner.batch(rows_at(2 * batch, 2 * batch + 1))
+    cores = host_report(runner.spec.state)
+    assert [(core.query, core.name, core.batches, core.problems) for core in cores] == [
+        ("query", "host", [0, 1, 2, 3], [])
+    ] * 2
+    assert sum(core.manifest.rows for core in cores if core.manifest is not None) == 12
+    shown = list(host_lines(cores))
+    assert shown[0] == f"query query, host host in {runner.spec.state}"
+    assert shown[-1].startswith("2 cores of hosts, 12 rows, ") and shown[-1].endswith("no problems")
+    assert cli("state", runner.spec.state) == (0, "\n".join([*shown, ""]))
+    newest = max(Path(cores[0].folder).glob("*.run"))
+    data = bytearray(newest.read_bytes())
+    data[10] ^= 1
+    newest.write_bytes(data)
+    Path(cores[1].folder, "000000000003.json").unlink()
+    (damaged,), (absent,) = (core.problems for core in host_report(runner.spec.state))
+    assert f"{newest} is damaged: bytes 0 to " in damaged
+    assert "000000000003.json is missing, and other cores have evaluated batch 3" in absent
+    code, said = cli("state", runner.spec.state)
+    assert (code, said.count("PROBLEM")) == (1, 2)
+
+
+def cli(*arguments: str) -> tuple[int, str]:
+    from typer.testing import CliRunner
+
+    from watersmeet.cli.app import app
+
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout
 
 
 def test_cores_that_stand_elsewhere_are_refused(tmp_path: Path) -> None:

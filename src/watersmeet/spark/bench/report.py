@@ -5,6 +5,7 @@ full windows and after Java had compiled; a target that was not measured is neve
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate, combinations
 from pathlib import Path
@@ -184,6 +185,7 @@ def write_json(
     reached: list[Target],
     problems: list[str],
     kafka: dict[str, Any],
+    hosted: Sequence[Any] = (),
 ) -> None:
     """Everything measured, as JSON."""
     content = {
@@ -199,6 +201,7 @@ def write_json(
             for run in runs.values()
         ],
         "kafka": kafka,
+        "hosted": [asdict(run) for run in hosted],
         "problems": problems,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

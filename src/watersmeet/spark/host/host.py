@@ -87,6 +87,7 @@ class QueryHost:
         format: str = "parquet",
         foreach_batch: ForEach | None = None,
         skip: Sequence[int] = (),
+        most_results: int | None = None,
         trigger: Mapping[str, Any] | None = None,
     ) -> StreamingQuery:
         """Start the query, or go on from its checkpoint.
@@ -96,6 +97,8 @@ class QueryHost:
           once the batch is committed; again with the same rows, if the driver dies then.
         - ``skip``: numbers of statements. The queries that they have made are stopped: for one that ends the host in a way that cannot be
           caught.
+        - ``most_results``: rows that a query may give in one batch on one core. One that gives more is stopped, before its columns are
+          gathered: a join that was meant otherwise does not take the memory of all.
         - ``trigger``: as for Spark's ``trigger``, such as ``{"processingTime": "1 second"}``.
         """
         if format != "parquet":
@@ -104,6 +107,8 @@ class QueryHost:
             )
         if isinstance(skip, str) or not all(isinstance(one, int) and one > 0 for one in skip):
             raise OptionError(f"skip= must be numbers of statements, such as [12]; got {skip!r}")
+        if most_results is not None and not (isinstance(most_results, int) and most_results > 0):
+            raise OptionError(f"most_results= must be a whole number of at least 1, or None; got {most_results!r}")
         self.setting.agree(self._files)
         spec = HostSpec(
             setting=self.setting,
@@ -115,6 +120,7 @@ class QueryHost:
             skip=tuple(skip),
             instance=uuid.uuid4().hex,
             tasks=self.cores,
+            most_results=most_results,
         )
         open_location(spec.output)
         self._output = Output(spec.output)
@@ -128,16 +134,20 @@ class QueryHost:
 
         A query that was dropped is found by its name as long as no other has taken it.
         """
-        if self._output is None:
-            raise OptionError("results() must come after start(), which says where the tables are; got none")
         query = self._find(name, generation)
         arrow = schema_from_json(query.schema)
         assert arrow is not None
         columns = from_arrow_schema(arrow, prefer_timestamp_ntz=True)
-        files = self._output.files(query)
+        files = self.files(name, generation)
         if not files:
             return self.spark.createDataFrame([], columns)
         return self.spark.read.schema(columns).parquet(*files)
+
+    def files(self, name: str, generation: int | None = None) -> list[str]:
+        """The Parquet files that ``results`` reads: for who reads tables without Spark."""
+        if self._output is None:
+            raise OptionError("results() must come after start(), which says where the tables are; got none")
+        return self._output.files(self._find(name, generation))
 
     def queries(self) -> dict[str, HostedQuery]:
         """All queries by name, as ``Control.queries``."""

@@ -19,6 +19,7 @@ class HostSpec:
     retain: int = 100  # batches that Spark may go back
     skip: tuple[int, ...] = ()  # statements whose queries are stopped
     instance: str = ""  # this very start
+    most_results: int | None = None  # rows that a query may give in a batch on a core
     tasks: int = 0  # that share the cores; 0: one each
 
     def cores_of(self, task: int) -> range:

@@ -59,7 +59,7 @@ def advance(spec: HostSpec, task: Task, received: Received) -> Said:
     if live is None:
         live = _restored(spec, task, core, last)
     live.follow(programs, stand.version, dict(stand.stopped))
-    found = live.push(received, program)
+    found = live.push(received, program, spec.most_results)
     there = read_manifest(spec, task, task.batch, core)
     stopped = live.stopped if there is None or there.course != course else {**there.stopped, **live.stopped}
     files = {}
