@@ -20,6 +20,7 @@ from harness import examples
 from spark.host_runner import HostRunner
 from spark.test_host_control import COLUMNS, WINDOW, setting
 from watersmeet.errors import StateError
+from watersmeet.spark.host import work as working
 from watersmeet.spark.host.manifests import core_folder, read_manifest
 from watersmeet.spark.host.report import host_lines, host_report
 
@@ -289,6 +290,32 @@ def test_an_error_inside_a_query_stops_that_query_alone(tmp_path: Path) -> None:
     assert again is not None
     assert runner.rows_of(again) == {"ok": [{"id": 6}], "bad": [{"id": 6}]}  # anew, with rows from then on
     assert again.stopped == {}
+
+
+def test_a_query_that_has_stopped_on_one_core_is_altered_on_all_alike(tmp_path: Path) -> None:
+    """With the same spreading, in the batch in which it stops: no core may go on with what it has."""
+    runner = HostRunner(tmp_path, setting(2))
+    runner.say("create", "a", "SELECT r.id FROM r JOIN t ON r.k = t.k AND r.id = t.id WHERE r.id >= 0")
+    runner.batch({})
+    runner.batch(rows_at(1, 2))
+    live = [core[3] for folder, core in working._waiting.items() if folder.startswith(str(tmp_path))]
+    broken = next(iter(live[0].running.values()))
+    push = broken.push
+
+    def stops(*args: Any) -> Any:
+        found = push(*args)
+        found.stopped = {"a": "it broke here"}
+        return found
+
+    broken.push = stops  # type: ignore[method-assign]
+    runner.say("alter", "a", "SELECT r.id, r.ts FROM r JOIN t ON r.k = t.k AND r.id = t.id WHERE r.id >= 0")
+    failed = runner.batch(rows_at(3, 4))
+    assert failed is not None
+    assert (failed.files, failed.stopped) == ({}, {"0.0": "it broke here"})
+    after = runner.batch(rows_at(5, 6))
+    assert after is not None
+    assert after.stopped == {}
+    assert ordered(runner.rows_of(after)["a"]) == ordered([{"id": 5, "ts": 5}, {"id": 6, "ts": 6}])
 
 
 def test_what_cannot_be_caught_is_skipped_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,10 +173,8 @@ def stand_of(spec: HostSpec, task: Task) -> Stand:
     for query in program.queries.values():
         if query.statement in spec.skip:
             stopped.setdefault(query.key, SKIPPED.format(query.statement))
-    there = {query.key for query in program.queries.values()}
-    return Stand(
-        version, digest, tuple(sorted((key, why) for key, why in stopped.items() if key in there)), course
-    )
+    # Also queries that the next program has no more, or otherwise: one that has stopped on some core is not altered, but begun anew, by all.
+    return Stand(version, digest, tuple(sorted(stopped.items())), course)
 
 
 def collect_garbage(spec: HostSpec, task: Task, written: Manifest) -> None:
