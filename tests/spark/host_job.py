@@ -1,4 +1,5 @@
-"""A query host on a multi-process Spark, started again and again by ``test_host_faults``: until it is told to stop, then all that is there."""
+"""A query host on a multi-process Spark, started again and again by ``test_host_faults``: until it is told to stop; then all that is
+there."""
 
 import sys
 import time
@@ -34,7 +35,9 @@ def main(folder: str, cores: int) -> None:
         .parquet(f"{folder}/{stream}")
         for stream in STREAMS
     }
-    host = QueryHost(streams, WINDOWS, f"{folder}/control", state=f"{folder}/state", cores=cores, most_cores=3)
+    host = QueryHost(
+        streams, WINDOWS, f"{folder}/control", state=f"{folder}/state", cores=cores, most_cores=3
+    )
     query = host.start(f"{folder}/out", checkpoint=f"{folder}/checkpoint")
     while query.isActive and not Path(folder, "stop").exists():
         time.sleep(0.2)

@@ -44,7 +44,10 @@ class Job:
 
     def start(self) -> None:
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]  # scripts may import from tests
+        paths = [
+            str(HERE.parent),
+            *filter(None, [os.environ.get("PYTHONPATH")]),
+        ]  # scripts may import from tests
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

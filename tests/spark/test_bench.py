@@ -47,7 +47,15 @@ def made(name: str, seconds: float, **changes: Any) -> Run:
 
 
 def all_runs(**seconds: float) -> Runs:
-    given = {"band": 0.1, "equality": 0.1, "empty": 0.09, "text": 0.1, "source": 0.05, "many": 0.1, "chain": 0.3}
+    given = {
+        "band": 0.1,
+        "equality": 0.1,
+        "empty": 0.09,
+        "text": 0.1,
+        "source": 0.05,
+        "many": 0.1,
+        "chain": 0.3,
+    }
     theirs = ("spark-hdfs", "spark-rocksdb", "spark-text", "spark-many", "buckets-hdfs", "buckets-rocksdb")
     given |= dict.fromkeys(theirs, 4.0)
     return {name: made(name, spent) for name, spent in (given | seconds).items()}

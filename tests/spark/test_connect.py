@@ -44,7 +44,8 @@ def test_a_connect_session_is_refused(tmp_path: Path) -> None:
     assert "with watersmeet.spark.session()" in do
     assert found["classic"] == "pyspark.sql.session"
     # What docs/spark.md says of Connect: the ids reach the workers; plans, cores and settings do not reach the client.
-    assert found["ids"][0] == "0" and len(found["ids"][1]) == 36
+    batch, query = found["ids"]
+    assert (batch, len(query)) == ("0", 36)
     assert found["missing"] == ["_jdf", "sparkContext"]
 
 
@@ -93,7 +94,9 @@ def serve_and_join() -> dict[str, Any]:
         },
     }
     found["ids"] = ids_in_a_worker(remote)
-    found["missing"] = [name for name, has in (("_jdf", there["batch"]), ("sparkContext", remote)) if not asks(has, name)]
+    found["missing"] = [
+        name for name, has in (("_jdf", there["batch"]), ("sparkContext", remote)) if not asks(has, name)
+    ]
     remote.stop()
     classic.stop()
     return found
@@ -108,7 +111,9 @@ def ids_in_a_worker(remote: SparkSession) -> list[str]:
 
         context = TaskContext.get()
         assert context is not None
-        known = [context.getLocalProperty(name) for name in ("streaming.sql.batchId", "sql.streaming.queryId")]
+        known = [
+            context.getLocalProperty(name) for name in ("streaming.sql.batchId", "sql.streaming.queryId")
+        ]
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"batch": known[:1], "query": known[1:]})
 

@@ -78,7 +78,11 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, spread: str) ->
     files = Files(tmp_path, seed=3, sides=sides)
     for _ in range(60):
         files.add(12)
-    job, rng, planned = Job("faulty_job.py", tmp_path, spread, "2", "1"), random.Random(4), Planned(tmp_path, sides)
+    job, rng, planned = (
+        Job("faulty_job.py", tmp_path, spread, "2", "1"),
+        random.Random(4),
+        Planned(tmp_path, sides),
+    )
     kills: dict[str, int] = dict.fromkeys(KINDS, 0)
     deadline = time.monotonic() + PATIENCE
     try:

@@ -3,6 +3,7 @@ table equals what the processor in process gives."""
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,8 @@ class Play:
             own = {one: window.to_json() for one, window in (windows or {}).items()}
             said = {"verb": verb, "name": name, "sql": sql, "windows": own, "emit": None}
             self.killer.chance = 0.2
-            try:  # a client that dies says nothing, or what it had to say
+            with suppress(KilledError):  # a client that dies says nothing, or what it had to say
                 self.runner.files.ask(said)
-            except KilledError:
-                pass
         self.until_done(lambda: self.runner.judge.take_in())
 
     def rows(self) -> dict[str, Rows]:
@@ -101,7 +100,9 @@ class Play:
     def batch(self) -> None:
         rows, until = self.rows(), self.runner.judge.program.version
         batches = {
-            stream: [pa.RecordBatch.from_pylist(some, schema=COLUMNS)] for stream, some in rows.items() if some
+            stream: [pa.RecordBatch.from_pylist(some, schema=COLUMNS)]
+            for stream, some in rows.items()
+            if some
         }
         runner, first = self.runner, self.runner.read
         records = runner.packed(runner.next, batches, until)
@@ -128,7 +129,9 @@ SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in ran
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_deaths_at_any_write_change_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_deaths_at_any_write_change_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     play = Play(tmp_path, seed, monkeypatch)
     for _ in range(BATCHES):
         play.statements()

@@ -396,7 +396,8 @@ def test_the_state_of_a_host_is_listed_and_verified(tmp_path: Path) -> None:
     assert sum(core.manifest.rows for core in cores if core.manifest is not None) == 12
     shown = list(host_lines(cores))
     assert shown[0] == f"query query, host host in {runner.spec.state}"
-    assert shown[-1].startswith("2 cores of hosts, 12 rows, ") and shown[-1].endswith("no problems")
+    assert shown[-1].startswith("2 cores of hosts, 12 rows, ")
+    assert shown[-1].endswith("no problems")
     assert cli("state", runner.spec.state) == (0, "\n".join([*shown, ""]))
     newest = max(Path(cores[0].folder).glob("*.run"))
     data = bytearray(newest.read_bytes())

@@ -179,5 +179,5 @@ def state(
     hosts = host_report(location)
     cores = report(location, needed=not hosts)
     print("\n".join([*(lines(cores) if cores else []), *host_lines(hosts)]))
-    if any(core.problems for core in (*cores, *hosts)):
+    if any(core.problems for core in cores) or any(core.problems for core in hosts):
         raise typer.Exit(1)

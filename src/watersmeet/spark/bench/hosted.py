@@ -1,5 +1,5 @@
-"""Many queries on the same two streams, in a process of its own: one host that has them all, or as many queries of Spark's; the last line of
-output is JSON.
+"""Many queries on the same two streams, in a process of its own: one host that has them all, or as many queries of Spark's; the last line
+of output is JSON.
 
 What stays true: all queries of both kinds read the same files, one a micro-batch, and what a query has found in all of them is counted
 and summed, so that the two can be compared query by query.
@@ -69,7 +69,10 @@ def run(load: Load) -> dict[str, Any]:
         for stream in parquet.STREAMS:
             (folder / stream).mkdir()
         try:
-            return {"load": asdict(load), **({"host": _host, "spark": _spark}[load.system](spark, load, folder))}
+            return {
+                "load": asdict(load),
+                **({"host": _host, "spark": _spark}[load.system](spark, load, folder)),
+            }
         finally:
             spark.stop()
 

@@ -99,7 +99,9 @@ def hosted_targets(runs: list[HostedRun]) -> list[Target]:
 
 def print_hosted(runs: list[HostedRun], console: Console) -> None:
     """For people."""
-    table = Table("queries", "host", "Spark's own", "started", "done", title="Queries on the same streams: rows/s")
+    table = Table(
+        "queries", "host", "Spark's own", "started", "done", title="Queries on the same streams: rows/s"
+    )
     for number, ours, theirs in pairs(runs):
         rates = [
             "" if run is None or run.rate is None else f"{rate_text(run.rate)}/s" for run in (ours, theirs)
@@ -110,7 +112,8 @@ def print_hosted(runs: list[HostedRun], console: Console) -> None:
     for run in runs:
         if run.problem:
             console.print(
-                f"[red]{run.load.queries} queries, {run.load.system}: {escape(run.problem)}[/]", highlight=False
+                f"[red]{run.load.queries} queries, {run.load.system}: {escape(run.problem)}[/]",
+                highlight=False,
             )
     for text in hosted_wrong(runs):
         console.print(f"[red]{escape(text)}[/]", highlight=False)

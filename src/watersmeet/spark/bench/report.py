@@ -50,7 +50,9 @@ class Run:
         begins = accumulate((batch["seconds"] for batch in self.batches), initial=0.0)
         placed = list(zip(begins, self.batches, strict=False))[max(1, self.filling) :]
         streams = SYSTEMS[self.name].streams  # that share the rows of a batch evenly
-        return [batch for begin, batch in placed if begin >= self.warm and 0 <= size - batch["rows"] < streams]
+        return [
+            batch for begin, batch in placed if begin >= self.warm and 0 <= size - batch["rows"] < streams
+        ]
 
     def rate(self, size: int) -> float | None:
         """Rows of both streams a second, in batches of a size."""

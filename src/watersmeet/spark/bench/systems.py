@@ -24,7 +24,9 @@ from watersmeet.streams.window import Range
 from watersmeet.workloads.catalog import Workload, workload
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-CHECKSUM = "bit_xor(xxhash64({}))"  # of the multiset of results, as long as none comes twice; the count sees those
+CHECKSUM = (
+    "bit_xor(xxhash64({}))"  # of the multiset of results, as long as none comes twice; the count sees those
+)
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,13 @@ def run(setting: Setting) -> dict[str, Any]:
             batches, failed, first = _measure(joined, setting)
         finally:
             spark.stop()
-    return {"setting": asdict(setting), "batches": batches, "failed": failed, "filling": setting.filling, "first": first}
+    return {
+        "setting": asdict(setting),
+        "batches": batches,
+        "failed": failed,
+        "filling": setting.filling,
+        "first": first,
+    }
 
 
 def _joined(spark: Any, setting: Setting, system: System, folder: Path) -> Any:

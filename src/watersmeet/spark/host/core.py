@@ -122,7 +122,9 @@ class LiveCore:
                     given.append(whole(running, lambda: running.advance(times)))  # noqa: B023
                 self._note(found, Spread.from_id(spread), given, program, most)
             except MemoryError as error:
-                raise _too_large(self.core, [program.queries[name] for name in running.entries], error) from error
+                raise _too_large(
+                    self.core, [program.queries[name] for name in running.entries], error
+                ) from error
         for key in found.stopped:
             query = program.of_key(key)
             assert query is not None
@@ -154,8 +156,8 @@ class LiveCore:
             if most is not None and count > most:
                 found.stopped.setdefault(
                     key,
-                    f"a query must give at most {most:,} rows in a batch on a core (most_results=); got {count:,}; do: alter it, or start the "
-                    "host with another bound",
+                    f"a query must give at most {most:,} rows in a batch on a core (most_results=); got {count:,}; do: alter it, or "
+                    "start the host with another bound",
                 )
                 continue
             try:

@@ -62,4 +62,6 @@ def _rows_that_come(plan: Instruction) -> bool:
     if isinstance(plan, Punctual):
         return _rows_that_come(plan.input)
     inner = all(join_type(join.how).name == "inner" for join in joins_of(plan))
-    return inner and isinstance(plan, Scan | Join | Filter | Project) and all(map(_rows_that_come, plan.inputs))
+    return (
+        inner and isinstance(plan, Scan | Join | Filter | Project) and all(map(_rows_that_come, plan.inputs))
+    )

@@ -108,7 +108,9 @@ class QueryHost:
         if isinstance(skip, str) or not all(isinstance(one, int) and one > 0 for one in skip):
             raise OptionError(f"skip= must be numbers of statements, such as [12]; got {skip!r}")
         if most_results is not None and not (isinstance(most_results, int) and most_results > 0):
-            raise OptionError(f"most_results= must be a whole number of at least 1, or None; got {most_results!r}")
+            raise OptionError(
+                f"most_results= must be a whole number of at least 1, or None; got {most_results!r}"
+            )
         self.setting.agree(self._files)
         spec = HostSpec(
             setting=self.setting,
@@ -157,7 +159,9 @@ class QueryHost:
         """The streams, their copies, and how each query lies on the cores, in words."""
         program = Programs(self._files).of(self._files.last())
         status = self._files.read("status.json") or {"stopped": {}, "figures": {}}
-        lines = [f"host {self.name} of {listed(self.setting.streams)}, {_shown_cores(self.cores, self.setting.cores)}"]
+        lines = [
+            f"host {self.name} of {listed(self.setting.streams)}, {_shown_cores(self.cores, self.setting.cores)}"
+        ]
         for stream, window in self.setting.windows.items():
             spreads = program.spreads(stream, status["stopped"])
             stored = status["figures"].get(f"stored {stream}")

@@ -173,7 +173,8 @@ def stand_of(spec: HostSpec, task: Task) -> Stand:
     for query in program.queries.values():
         if query.statement in spec.skip:
             stopped.setdefault(query.key, SKIPPED.format(query.statement))
-    # Also queries that the next program has no more, or otherwise: one that has stopped on some core is not altered, but begun anew, by all.
+    # Also queries that the next program has no more, or otherwise: one that has stopped on some core is not altered, but begun anew, by
+    # all.
     return Stand(version, digest, tuple(sorted(stopped.items())), course)
 
 

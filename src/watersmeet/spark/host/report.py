@@ -96,7 +96,10 @@ def host_lines(cores: Sequence[HostCore]) -> Iterator[str]:
             yield f"  {'/'.join(core.folder.split('/')[-2:])}  {_state(core)}"
             yield from (f"    PROBLEM {problem}" for problem in core.problems)
             stopped |= {} if core.manifest is None else core.manifest.stopped
-        yield from (f"  query {key} (number and generation) was stopped: {why}" for key, why in sorted(stopped.items()))
+        yield from (
+            f"  query {key} (number and generation) was stopped: {why}"
+            for key, why in sorted(stopped.items())
+        )
     if cores:
         rows = sum(core.manifest.rows for core in cores if core.manifest is not None)
         size, bad = sum(core.bytes for core in cores), sum(len(core.problems) for core in cores)

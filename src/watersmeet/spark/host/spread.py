@@ -79,7 +79,9 @@ def spread_of(
 ) -> Spread:
     """How query ``number`` is spread. ``there``: spreadings that others have. ``before``: the query's own before it was altered."""
     wanted = [] if setting.cores == 1 else list(_wanted(bound.plan, setting))
-    known = [spread for spread in ([] if before is None else [before]) + list(there) if _serves(spread, wanted)]
+    known = [
+        spread for spread in ([] if before is None else [before]) + list(there) if _serves(spread, wanted)
+    ]
     return next(iter([*known, *wanted]), Spread("one", number % setting.cores))
 
 

@@ -130,8 +130,8 @@ def receive(batches: Iterable[pa.RecordBatch], cores: Sequence[int]) -> list[Rec
         for i, core in enumerate(to):
             if core not in found:
                 raise StateError(
-                    f"a task must get what was sent to its cores, {listed([*map(str, cores)])}; got a record for core {core}; do: let Spark "
-                    "try the batch again"
+                    f"a task must get what was sent to its cores, {listed([*map(str, cores)])}; got a record for core {core}; do: let "
+                    "Spark try the batch again"
                 )
             if numbers[i] == HEADER:
                 headers[core, streams[i], parts[i]] = Header.read(blobs[i].as_buffer().to_pybytes())
