@@ -214,6 +214,35 @@ def test_statements_act_in_the_next_batch_also_without_rows(tmp_path: Path) -> N
     assert runner.rows_of(third) == {"a": [{"id": 2}], "b": [{"id": 2}]}
 
 
+@pytest.mark.slow
+def test_hundreds_of_queries(tmp_path: Path) -> None:
+    """All in two batches' time, with a restart; then half of them go, and what they have stored."""
+    runner, reference = HostRunner(tmp_path, setting(3)), Reference()
+    texts = [TEXTS[number % len(TEXTS)] for number in range(300)]
+    for number, sql in enumerate(texts):
+        assert "number" in runner.say("create", f"q{number}", sql)
+        reference.do("create", f"q{number}", sql, None, True)
+    runner.batch({})
+    for batch in range(4):
+        rows = {stream: [row(8 * batch + i, 3 * batch + i % 3) for i in range(6)] for stream in "rtu"}
+        if batch == 2:
+            runner.restart(tasks=2)
+        commit = runner.batch({stream: parts(some, 2) for stream, some in rows.items()})
+        assert commit is not None
+        found, wanted = runner.rows_of(commit), reference.push(rows)
+        assert {name: ordered(some) for name, some in found.items() if some} == {
+            name: ordered(some) for name, some in wanted.items() if some
+        }
+        for number in range(batch % 2, 300, 4) if batch > 1 else ():
+            assert "number" in runner.say("drop", f"q{number}")
+            reference.do("drop", f"q{number}", "", None, True)
+    assert len(runner.judge.program.queries) == 150
+
+
+def row(number: int, time: int) -> Row:
+    return {"id": number, "k": number % 3, "x": float(number % 4), "s": str(number % 2), "ts": time}
+
+
 def test_an_aggregate_of_no_rows_is_told_once(tmp_path: Path) -> None:
     runner = HostRunner(tmp_path, setting(3))
     for name in "abc":

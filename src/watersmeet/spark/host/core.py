@@ -79,8 +79,7 @@ class LiveCore:
             Exception
         ) as error:  # it was planned before it got its number; what it does here must not stop others
             self.stopped[new.key] = _said(error)
-            if name in self._of(new.spread).entries:
-                self._drop(new)
+            self._drop(new)
 
     def _of(self, spread: Spread) -> Running:
         if spread.id not in self.running:
