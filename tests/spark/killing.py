@@ -48,6 +48,9 @@ class Job:
             str(HERE.parent),
             *filter(None, [os.environ.get("PYTHONPATH")]),
         ]  # scripts may import from tests
+        environment["JAVA_TOOL_OPTIONS"] = (
+            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts in half the time
+        )
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

@@ -40,7 +40,9 @@ def test_queries_come_and_go_and_a_restart_changes_nothing(spark: Any, tmp_path:
             .parquet(str(tmp_path / side))
             for side in "rt"
         }
-        host = QueryHost(streams, dict.fromkeys("rt", window), str(tmp_path / "control"), cores=cores, most_cores=3)
+        host = QueryHost(
+            streams, dict.fromkeys("rt", window), str(tmp_path / "control"), cores=cores, most_cores=3
+        )
         query = host.start(
             str(tmp_path / "out"),
             checkpoint=str(tmp_path / "checkpoint"),
