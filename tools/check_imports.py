@@ -394,7 +394,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
     "spark/host": {
         "files": (),
         "setting": ("files",),
-        "spread": ("setting",),
+        "grouped": (),
+        "spread": ("grouped", "setting"),
         "program": ("spread",),
         "judge": ("program",),
         "control": ("judge",),
@@ -405,6 +406,7 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "core": ("judge", "wire"),
         "saving": ("core",),
         "tables": ("program",),
+        "report": ("manifests",),
         "work": ("saving", "tables"),
         "source": ("judge",),
         "host": ("control", "pack", "source", "work"),

@@ -68,28 +68,29 @@ class HostRunner:
             found += pack_statements(self.spec, [said], lambda: self.task(0, batch))
         return found
 
-    def evaluate(self, batch: int, core: int, records: Sequence[pa.RecordBatch]) -> list[Said]:
-        mine = []
+    def evaluate(self, batch: int, number: int, records: Sequence[pa.RecordBatch]) -> list[Said]:
+        mine, cores = [], self.spec.cores_of(number)
         for rows in records:
-            places = [i for i, to in enumerate(rows.column(0).to_pylist()) if to == core]
+            places = [i for i, to in enumerate(rows.column(0).to_pylist()) if to in cores]
             mine += [rows.slice(i, 1) for i in places]
         self.random.shuffle(mine)  # shuffle blocks come in any order
-        found = list(work(self.spec, mine, lambda: self.task(core, batch)))
+        found = list(work(self.spec, mine, lambda: self.task(number, batch)))
         return [Said.read(text) for one in found for text in one.column(1).to_pylist()]
 
     def batch(self, rows: Rows, until: int | None = None, again: bool = False) -> Commit | None:
         """A whole batch, cores in any order. ``until``: the statements that it reads, None: those that there are."""
         last = self.judge.program.version if until is None else until
         records = self.packed(self.next, rows, last)
-        cores = list(range(self.spec.setting.cores))
-        self.random.shuffle(cores)
-        said = [one for core in cores for one in self.evaluate(self.next, core, records)]
+        tasks = list(range(self.spec.tasks or self.spec.setting.cores))
+        self.random.shuffle(tasks)
+        said = [one for task in tasks for one in self.evaluate(self.next, task, records)]
         if again:  # evaluated a second time, after the first was lost
             self.restart()
-            said = [one for core in cores for one in self.evaluate(self.next, core, records)]
-        commit = commit_of(self.next, said)
+            said = [one for task in tasks for one in self.evaluate(self.next, task, records)]
+        made = commit_of(self.next, said)
+        commit = None if made is None else self.output.commit(made)
         self.read, self.next = last, self.next + 1
-        return None if commit is None else self.output.commit(commit)
+        return commit
 
     def rows_of(self, commit: Commit) -> dict[str, list[dict[str, Any]]]:
         """What a batch has given, by query."""

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from watersmeet.spark.bench import kafka, parquet
+from watersmeet.spark.bench import kafka, many, parquet
 from watersmeet.spark.bench import run as bench
 from watersmeet.spark.bench.feed import TOPICS, Load, expected, offer, rows_of
+from watersmeet.spark.bench.hosted import Load as HostedLoad
+from watersmeet.spark.bench.hosted_report import HostedRun
 from watersmeet.spark.bench.kafka_report import KafkaRun
 from watersmeet.spark.bench.report import Run, Runs, disagreements, plot, print_run, targets, write_json
 from watersmeet.spark.bench.schedule import SMALL, Scale, settings
@@ -41,12 +43,20 @@ def made(name: str, seconds: float, **changes: Any) -> Run:
     """A run whose batches of every size take that long, the last one changed."""
     listed = [batch(number, rows, seconds) for number, rows in enumerate(SCALE.batches(name))]
     listed[-1].update(changes)
-    return Run(name, listed, filling=2)
+    return Run(name, listed, filling=2, first=5.0)
 
 
 def all_runs(**seconds: float) -> Runs:
-    given = {"band": 0.1, "equality": 0.1, "empty": 0.09, "text": 0.1, "source": 0.05}
-    theirs = ("spark-hdfs", "spark-rocksdb", "spark-text", "buckets-hdfs", "buckets-rocksdb")
+    given = {
+        "band": 0.1,
+        "equality": 0.1,
+        "empty": 0.09,
+        "text": 0.1,
+        "source": 0.05,
+        "many": 0.1,
+        "chain": 0.3,
+    }
+    theirs = ("spark-hdfs", "spark-rocksdb", "spark-text", "spark-many", "buckets-hdfs", "buckets-rocksdb")
     given |= dict.fromkeys(theirs, 4.0)
     return {name: made(name, spent) for name, spent in (given | seconds).items()}
 
@@ -55,13 +65,14 @@ def test_every_system_sees_the_same_batches_for_as_long_as_it_runs() -> None:
     scale = Scale.of(quick=False)
     found = {setting.system: setting for setting in settings(scale, 2)}
     assert set(found) == set(SYSTEMS)
-    theirs = len(found["spark-hdfs"].sizes)
-    assert all(len(setting.sizes) > theirs for setting in found.values() if SYSTEMS[setting.system].ours)
     for setting in found.values():
+        system = SYSTEMS[setting.system]
+        base = found["spark-hdfs" if system.streams == 2 else "spark-many"].sizes
         assert setting.rows == scale.rows == 1_000_000
-        assert setting.filling == 2
-        assert setting.sizes[:theirs] == found["spark-hdfs"].sizes
-        assert all(setting.sizes.count(size // 2) >= 3 for size in scale.sizes)
+        assert setting.filling == (2 if system.streams == 2 else 4)
+        assert setting.sizes[: len(base)] == base
+        assert (len(setting.sizes) > len(base)) == system.ours
+        assert all(setting.sizes.count(size // system.streams) >= 3 for size in scale.sizes)
     assert found["band"].sizes[-1] == SMALL // 2
     assert seconds_held(1_000_000) == "10000 ms"
 
@@ -95,18 +106,21 @@ def test_another_count_or_checksum_is_a_disagreement_with_its_batch() -> None:
 
 
 def test_targets_compare_figures_of_one_run() -> None:
-    assert [line.reached for line in targets(all_runs(), SCALE)] == [True] * 12
-    slow = targets(all_runs(band=1.2, equality=0.5, text=0.5), SCALE)
-    assert [line.reached for line in slow] == [False] * 12
+    assert [line.reached for line in targets(all_runs(), SCALE)] == [True] * 16
+    late = all_runs(band=1.2, equality=0.5, text=0.5, many=0.9)
+    late["band"].first = 8.5
+    slow = targets(late, SCALE)
+    assert [line.reached for line in slow] == [False] * 16
     assert slow[0].measured.startswith("3.3x")
     some = {name: run for name, run in all_runs().items() if name in ("band", "empty")}
-    assert [line.reached for line in targets(some, SCALE)] == [None] * 10 + [True, True]
+    assert [line.reached for line in targets(some, SCALE)] == [None] * 13 + [True] * 3
 
 
 def test_a_run_writes_its_figures_and_its_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "run_system", lambda setting, warm: all_runs()[setting.system])
     monkeypatch.setattr(bench, "missing", lambda: "")
     monkeypatch.setattr(bench, "run_load", of_kafka)
+    monkeypatch.setattr(bench, "run_hosted", of_hosted)
     console = Console(record=True, width=140)
     files = {"json": tmp_path / "figures.json", "plots": tmp_path / "plots"}
     assert bench.bench_spark(quick=True, cores=2, console=console, **files)
@@ -119,6 +133,11 @@ def test_a_run_writes_its_figures_and_its_plot(tmp_path: Path, monkeypatch: pyte
     assert "Counts and checksums agree" in shown
     assert [rate["load"]["rate"] for rate in content["kafka"]["rates"]] == [10_000, 100_000, 300_000]
     assert "0.90 s" in shown
+    assert [(one["load"]["queries"], one["load"]["system"]) for one in content["hosted"]] == [
+        (number, system) for number in (1, 10, 100) for system in ("host", "spark")
+    ]
+    assert "100 hosted queries over as many of Spark's" in shown
+    assert "25.0x: 100K/s, 4K/s" in shown
     assert f"{LESS:,} rows a batch" in shown
 
 
@@ -126,7 +145,7 @@ def test_a_failure_of_ours_or_a_wrong_count_fails_the_run(monkeypatch: pytest.Mo
     def outcome(**changed: Run) -> bool:
         runs = all_runs() | {run.name: run for run in changed.values()}
         monkeypatch.setattr(bench, "run_system", lambda setting, warm: runs[setting.system])
-        return bench.bench_spark(quick=True, cores=2, console=Console(quiet=True), kafka=False)
+        return bench.bench_spark(quick=True, cores=2, console=Console(quiet=True), kafka=False, hosted=False)
 
     assert outcome()
     assert not outcome(band=Run("band", problem="broke"))
@@ -159,12 +178,36 @@ def of_kafka(load: Load, pairs: int = 5) -> KafkaRun:
     return KafkaRun(load, found)
 
 
+def of_hosted(load: HostedLoad, **changed: Any) -> HostedRun:
+    rate = 1e5 if load.system == "host" else 4e5 / load.queries
+    found = {f"q{number}": [5, 7] for number in range(load.queries)}
+    said = {"rate": rate, "found": found, "started": load.queries, "done": load.queries, "failed": ""}
+    return HostedRun(load, {**said, **changed})
+
+
+def test_a_hosted_query_that_finds_something_else_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def outcome(**changed: Any) -> tuple[bool, str]:
+        def run(load: HostedLoad) -> HostedRun:
+            return of_hosted(load, **(changed if load.system == "spark" else {}))
+
+        monkeypatch.setattr(bench, "run_hosted", run)
+        console = Console(record=True, width=140)
+        done = bench.bench_spark(quick=True, cores=2, console=console, systems=(), kafka=False)
+        return done, console.export_text()
+
+    assert outcome()[0]
+    assert outcome(started=40, done=3, found={"q0": [5, 7]}, rate=None)[0]  # as many as start
+    done, shown = outcome(found={"q0": [5, 8]})
+    assert not done
+    assert "10 hosted queries: q0 found [5, 7] (results, checksum), Spark's own [5, 8]" in shown
+
+
 def test_pairs_that_are_counted_otherwise_fail_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def outcome(pairs: int) -> tuple[bool, str]:
         monkeypatch.setattr(bench, "missing", lambda: "")
         monkeypatch.setattr(bench, "run_load", lambda load: of_kafka(load, pairs))
         console = Console(record=True, width=140)
-        done = bench.bench_spark(quick=True, cores=2, console=console, systems=())
+        done = bench.bench_spark(quick=True, cores=2, console=console, systems=(), hosted=False)
         return done, console.export_text()
 
     assert outcome(5)[0]
@@ -176,7 +219,7 @@ def test_pairs_that_are_counted_otherwise_fail_the_run(monkeypatch: pytest.Monke
 def test_without_maven_the_kafka_part_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "missing", lambda: "jars must come from Maven; got no mvn")
     console = Console(record=True, width=140)
-    assert bench.bench_spark(quick=True, cores=2, console=console, systems=())
+    assert bench.bench_spark(quick=True, cores=2, console=console, systems=(), hosted=False)
     assert "Kafka is left out: jars must come from Maven; got no mvn" in console.export_text()
 
 
@@ -229,6 +272,14 @@ def test_latency_is_from_append_to_the_log_of_the_batch_that_brought_the_pair(tm
     pairs, late = kafka.table(tmp_path, since=101)
     assert pairs == 3
     assert sorted(late.tolist()) == [2.0, 2.0]
+
+
+def test_keys_of_three_streams_are_as_many_as_rows_in_a_window(tmp_path: Path) -> None:
+    many.write(tmp_path, (300, 200), rate=10, held=40)
+    for stream in many.STREAMS:
+        rows = pa.concat_tables([pq.read_table(path) for path in sorted((tmp_path / stream).iterdir())])
+        assert rows["n"].to_pylist() == list(range(500))
+        assert set(rows["key"].to_pylist()) == set(range(40))
 
 
 def test_rows_of_parquet_files_are_the_same_each_time_and_in_order(tmp_path: Path) -> None:

@@ -43,6 +43,10 @@ def test_a_connect_session_is_refused(tmp_path: Path) -> None:
     # What it says to do does not end in the same refusal.
     assert "with watersmeet.spark.session()" in do
     assert found["classic"] == "pyspark.sql.session"
+    # What docs/spark.md says of Connect: the ids reach the workers; plans, cores and settings do not reach the client.
+    batch, query = found["ids"]
+    assert (batch, len(query)) == ("0", 36)
+    assert found["missing"] == ["_jdf", "sparkContext"]
 
 
 def test_a_classic_session_needs_nothing_of_connect(tmp_path: Path) -> None:
@@ -89,9 +93,45 @@ def serve_and_join() -> dict[str, Any]:
             "batches, the left one classic": refusal(lambda: join(here["batch"], there["batch"])),
         },
     }
+    found["ids"] = ids_in_a_worker(remote)
+    found["missing"] = [
+        name for name, has in (("_jdf", there["batch"]), ("sparkContext", remote)) if not asks(has, name)
+    ]
     remote.stop()
     classic.stop()
     return found
+
+
+def ids_in_a_worker(remote: SparkSession) -> list[str]:
+    """Batch and query, as a task of a streaming query of Connect's knows them."""
+
+    def ids(batches: Any) -> Any:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        known = [
+            context.getLocalProperty(name) for name in ("streaming.sql.batchId", "sql.streaming.queryId")
+        ]
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"batch": known[:1], "query": known[1:]})
+
+    stream = remote.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    writer = stream.mapInArrow(ids, "batch string, query string").writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", os.path.abspath("connect-checkpoint"))
+    query = writer.trigger(once=True).start(os.path.abspath("connect-out"))
+    query.awaitTermination()
+    row = remote.read.parquet(os.path.abspath("connect-out")).collect()[0]
+    return [row.batch, row.query]
+
+
+def asks(of: Any, name: str) -> bool:
+    try:
+        getattr(of, name)
+    except Exception:
+        return False
+    return True
 
 
 def free_port() -> int:

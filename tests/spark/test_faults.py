@@ -1,11 +1,7 @@
 """kill -9 of driver, executors and Python workers at random moments, speculative execution on: the files equal the oracle's."""
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +13,10 @@ import pytest
 from oracle import Event
 from spark.batch_oracle import BatchOracle
 from spark.files import Files
+from spark.killing import KINDS, Job
 from spark.many import ManyOracle
 from watersmeet.spark.state.command import report
 
-HERE = Path(__file__).parent
 KILLS = 20
 MOST = {"driver": 4, "executor": 7, "worker": 20}  # a new driver takes its time
 PATIENCE = 1500  # seconds
@@ -32,76 +28,6 @@ MANY: dict[str, Any] = {
     "one-key": lambda by: by["r"]["k"] == by["s"]["k"] == by["t"]["k"] and by["r"]["x"] < by["t"]["x"] - 20,
     "grid": lambda by: by["r"]["k"] == by["s"]["k"] and by["s"]["x"] == by["t"]["x"],
 }
-
-
-def session_processes(leader: int) -> dict[int, str]:
-    """The processes that the job has started, by their session: pid -> command line."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
-            if session == leader:
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except (OSError, ValueError, IndexError):
-            continue
-    return found
-
-
-KINDS = {
-    "driver": lambda pid, text, leader: pid == leader,
-    "executor": lambda pid, text, leader: "CoarseGrainedExecutorBackend" in text,
-    "worker": lambda pid, text, leader: "pyspark.worker" in text,
-}
-
-
-class Job:
-    """The job, alive or not."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.command = [sys.executable, str(HERE / "faulty_job.py"), str(folder), *arguments]
-        self.log = folder / "log"
-        self.process: subprocess.Popen[bytes] | None = None
-        self.leaders: list[int] = []
-
-    def start(self) -> None:
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=log, env=environment, start_new_session=True
-            )
-        self.leaders.append(self.process.pid)
-
-    def kill_one(self, kind: str, rng: random.Random) -> bool:
-        assert self.process is not None
-        leader = self.process.pid
-        pids = [pid for pid, text in session_processes(leader).items() if KINDS[kind](pid, text, leader)]
-        if kind == "driver":  # python and the Java that it started
-            pids = [
-                pid
-                for pid, text in session_processes(leader).items()
-                if pid == leader or "SparkSubmit" in text
-            ]
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
-            self.process.wait()
-            return bool(pids)
-        if not pids:
-            return False
-        try:
-            os.kill(rng.choice(pids), signal.SIGKILL)
-        except ProcessLookupError:
-            return False
-        return True
-
-    def end(self) -> None:
-        for leader in self.leaders:
-            for pid in session_processes(leader):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
 
 
 class Planned:
@@ -152,7 +78,11 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, spread: str) ->
     files = Files(tmp_path, seed=3, sides=sides)
     for _ in range(60):
         files.add(12)
-    job, rng, planned = Job(tmp_path, spread, "2", "1"), random.Random(4), Planned(tmp_path, sides)
+    job, rng, planned = (
+        Job("faulty_job.py", tmp_path, spread, "2", "1"),
+        random.Random(4),
+        Planned(tmp_path, sides),
+    )
     kills: dict[str, int] = dict.fromkeys(KINDS, 0)
     deadline = time.monotonic() + PATIENCE
     try:

@@ -141,7 +141,7 @@ def test_two_hosts_in_one_control_folder_are_refused(files: ControlFiles) -> Non
 def test_a_host_stays_as_it_was(files: ControlFiles) -> None:
     assert read_setting(files) == setting()
     setting().agree(files)
-    with pytest.raises(StateError, match=r"cores= was 3 and is now 2"):
+    with pytest.raises(StateError, match=r"most_cores= was 3 and is now 2"):
         setting(2).agree(files)
     with pytest.raises(StateError, match=r"the streams were r, t, u and are now r"):
         setting(3, r=WINDOW).agree(files)
@@ -229,8 +229,22 @@ SPREADS = [
     ("SELECT r.id FROM last_rows(r, 5) r JOIN t ON r.k = t.k", "one core"),
     ("SELECT r.id FROM unbounded(r) r JOIN t ON r.k = t.k", "one core"),
     ("SELECT r.id FROM unbounded(r) r JOIN unbounded(t) t ON r.k = t.k", "hash of r(k) = t(k)"),
-    ("SELECT k, COUNT(*) AS n FROM r GROUP BY k", "one core"),
-    ("SELECT DISTINCT k FROM r", "one core"),
+    ("SELECT k, COUNT(*) AS n FROM r GROUP BY k", "hash of r(k)"),
+    ("SELECT k, s, COUNT(*) AS n FROM r WHERE x > 1 GROUP BY s, k HAVING COUNT(*) > 2", "hash of r(k, s)"),
+    ("SELECT k + 1 AS k, COUNT(*) AS n FROM r GROUP BY k + 1", "one core"),
+    ("SELECT COUNT(*) AS n FROM r", "one core"),
+    ("SELECT k, COUNT(*) AS n FROM r GROUP BY k ORDER BY n LIMIT 2", "one core"),
+    ("SELECT DISTINCT COUNT(*) AS n FROM r GROUP BY k", "one core"),
+    ("SELECT k, COUNT(*) AS n FROM last_range(r, 3) GROUP BY k", "one core"),
+    ("SELECT window.start, k, COUNT(*) AS n FROM r GROUP BY window(ts, 3), k", "hash of r(k)"),
+    ("SELECT window.start, COUNT(*) AS n FROM r GROUP BY window(ts, 3)", "one core"),
+    ("SELECT t.k, r.s, COUNT(*) AS n FROM r JOIN t ON r.k = t.k GROUP BY t.k, r.s", "hash of r(k) = t(k)"),
+    ("SELECT t.x, COUNT(*) AS n FROM r JOIN t ON r.k = t.k GROUP BY t.x", "one core"),
+    ("SELECT t.k, COUNT(*) AS n FROM r RIGHT JOIN t ON r.k = t.k GROUP BY t.k", "one core"),
+    ("SELECT t.k, COUNT(*) AS n FROM r JOIN t ON r.x < t.x GROUP BY t.k", "one core"),
+    ("SELECT k, COUNT(*) AS n FROM (SELECT k FROM r UNION ALL SELECT k FROM t) u GROUP BY k", "one core"),
+    ("SELECT DISTINCT k FROM r", "hash of r(k)"),
+    ("SELECT DISTINCT r.k, r.s FROM r JOIN t ON r.k = t.k AND r.id = t.id", "hash of r(k) = t(k)"),
     ("SELECT id FROM r ORDER BY ts", "one core"),
     ("SELECT id FROM r LIMIT 3", "one core"),
 ]

@@ -28,7 +28,7 @@ def test_queries_come_and_go_and_a_restart_changes_nothing(spark: Any, tmp_path:
         (tmp_path / side).mkdir()
     handed: list[tuple[str, int, int]] = []
 
-    def run(files: range) -> QueryHost:
+    def run(files: range, cores: int) -> QueryHost:
         for number in files:
             for side in "rt":
                 path = tmp_path / side / f"{number:03d}.parquet"
@@ -40,7 +40,9 @@ def test_queries_come_and_go_and_a_restart_changes_nothing(spark: Any, tmp_path:
             .parquet(str(tmp_path / side))
             for side in "rt"
         }
-        host = QueryHost(streams, dict.fromkeys("rt", window), str(tmp_path / "control"), cores=2)
+        host = QueryHost(
+            streams, dict.fromkeys("rt", window), str(tmp_path / "control"), cores=cores, most_cores=3
+        )
         query = host.start(
             str(tmp_path / "out"),
             checkpoint=str(tmp_path / "checkpoint"),
@@ -52,16 +54,19 @@ def test_queries_come_and_go_and_a_restart_changes_nothing(spark: Any, tmp_path:
 
     control.create("pairs", JOIN, timeout=None)
     refused = control.create("bad", "SELECT nothing FROM r", timeout=None)
-    run(range(3))  # the statements are read with the first batch, and act in the second
+    run(range(0), cores=2)  # batches without rows: one reads the statement, in the next one it acts
+    assert control.queries()["pairs"].state == "running"
+    run(range(3), cores=2)
     control.create("count", COUNT, timeout=None)
-    host = run(range(3, 6))
+    host = run(range(3, 6), cores=3)
     processor = wm.Processor(r=window, t=window, schemas=dict.fromkeys("rt", COLUMNS), watermark="push")
+    processor.create("pairs", JOIN)
     wanted: dict[str, list[Any]] = {"pairs": [], "count": []}
     for number in range(6):
         for name, result in processor.push(r=rows(number), t=rows(number)).items():
             wanted[name] += [tuple(row.values()) for row in result.to_arrow().to_pylist()]
-        if number in (0, 3):
-            processor.create(*(("pairs", JOIN) if number == 0 else ("count", COUNT)))
+        if number == 3:  # a statement is read with a batch, and acts in the next
+            processor.create("count", COUNT)
     for name, expected in wanted.items():
         assert sorted(map(tuple, host.results(name).collect())) == sorted(expected)
         assert sum(count for one, _, count in handed if one == name) == len(expected) > 0

@@ -1,6 +1,10 @@
 """A host's tasks without Spark, against the processor in process with ``watermark="push"``: the same batches and statements, restarts,
 cores."""
 
+import json
+import os
+import subprocess
+import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +20,9 @@ from harness import examples
 from spark.host_runner import HostRunner
 from spark.test_host_control import COLUMNS, WINDOW, setting
 from watersmeet.errors import StateError
+from watersmeet.spark.host import work as working
 from watersmeet.spark.host.manifests import core_folder, read_manifest
+from watersmeet.spark.host.report import host_lines, host_report
 
 TEXTS = [
     "SELECT id, x + 1 AS y FROM r WHERE k > 0",
@@ -35,7 +41,11 @@ TEXTS = [
     "SELECT r.id, t.id AS other FROM last_rows(r, 3) r JOIN t ON r.k = t.k",
     "SELECT r.id, t.id AS other FROM unbounded(r) r JOIN unbounded(t) t ON r.k = t.k",
     "SELECT k, COUNT(*) AS n, SUM(x) AS total FROM r GROUP BY k",
-    "SELECT COUNT(*) AS n, MAX(x) AS top FROM r JOIN t ON r.k = t.k",
+    "SELECT s, LAST(x, ts) AS newest, AVG(x) AS mean FROM t WHERE x > 0 GROUP BY s HAVING COUNT(*) > 1",
+    "SELECT t.k, r.s, SUM(r.x) AS total FROM r JOIN t ON r.k = t.k AND r.x <= t.x GROUP BY r.s, t.k",
+    "SELECT window.end, r.k, COUNT(*) AS n FROM r JOIN t ON r.k = t.k GROUP BY window(r.ts, 3), r.k",
+    "SELECT DISTINCT t.k, t.s FROM r JOIN t ON r.k = t.k",
+    "SELECT COUNT(*) AS n, MAX(r.x) AS top FROM r JOIN t ON r.k = t.k",
     "SELECT k, SUM(x) AS total FROM last_rows(t, 4) GROUP BY k ORDER BY total DESC, k LIMIT 2",
     "SELECT window.start, k, COUNT(*) AS n FROM r GROUP BY window(ts, 3), k",
     "SELECT DISTINCT k, s FROM t",
@@ -58,7 +68,7 @@ def plays(draw: st.DrawFn) -> list[tuple[list[tuple[Any, ...]], dict[str, list[R
                 draw(st.sampled_from("abc")),
                 draw(st.sampled_from(["create", "create", "alter", "drop"])),
             )
-            emit = draw(st.sampled_from([None, None, "changelog"]))
+            emit = draw(st.sampled_from([None, None, "changelog", "complete"]))
             statements.append((verb, name, draw(st.sampled_from(TEXTS)), emit))
         clock += draw(st.integers(0, 4))
         rows: dict[str, list[Row]] = {}
@@ -139,8 +149,8 @@ def check(play: Any, cores: int, partitions: int, seed: int) -> None:
                     after = runner.judge.program.queries.get(name)
                     anew = before is None or after is None or before.spread != after.spread
                     accepted.append((verb, name, sql, after and after.emit, anew))
-            if what == "restart":
-                runner.restart()
+            if what == "restart":  # with another number of cores
+                runner.restart(tasks=runner.random.randint(1, cores))
             some = {stream: parts(rows[stream], partitions) for stream in rows if rows[stream]}
             commit = runner.batch(some, again=what == "again")
             wanted, found = reference.push(rows), {} if commit is None else runner.rows_of(commit)
@@ -202,6 +212,45 @@ def test_statements_act_in_the_next_batch_also_without_rows(tmp_path: Path) -> N
     third = runner.batch(rows_at(2))
     assert third is not None
     assert runner.rows_of(third) == {"a": [{"id": 2}], "b": [{"id": 2}]}
+
+
+@pytest.mark.slow
+def test_hundreds_of_queries(tmp_path: Path) -> None:
+    """All in two batches' time, with a restart; then half of them go, and what they have stored."""
+    runner, reference = HostRunner(tmp_path, setting(3)), Reference()
+    texts = [TEXTS[number % len(TEXTS)] for number in range(300)]
+    for number, sql in enumerate(texts):
+        assert "number" in runner.say("create", f"q{number}", sql)
+        reference.do("create", f"q{number}", sql, None, True)
+    runner.batch({})
+    for batch in range(4):
+        rows = {stream: [row(8 * batch + i, 3 * batch + i % 3) for i in range(6)] for stream in "rtu"}
+        if batch == 2:
+            runner.restart(tasks=2)
+        commit = runner.batch({stream: parts(some, 2) for stream, some in rows.items()})
+        assert commit is not None
+        found, wanted = runner.rows_of(commit), reference.push(rows)
+        assert {name: ordered(some) for name, some in found.items() if some} == {
+            name: ordered(some) for name, some in wanted.items() if some
+        }
+        for number in range(batch % 2, 300, 4) if batch > 1 else ():
+            assert "number" in runner.say("drop", f"q{number}")
+            reference.do("drop", f"q{number}", "", None, True)
+    assert len(runner.judge.program.queries) == 150
+
+
+def row(number: int, time: int) -> Row:
+    return {"id": number, "k": number % 3, "x": float(number % 4), "s": str(number % 2), "ts": time}
+
+
+def test_an_aggregate_of_no_rows_is_told_once(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(3))
+    for name in "abc":
+        runner.say("create", name, "SELECT COUNT(*) AS n FROM r")
+    runner.batch({})
+    found = runner.batch({"u": rows_at(1)["r"]})
+    assert found is not None
+    assert runner.rows_of(found) == {name: [{"n": 0}] for name in "abc"}
 
 
 def test_a_dropped_query_frees_its_state_and_its_files_go(tmp_path: Path) -> None:
@@ -272,6 +321,32 @@ def test_an_error_inside_a_query_stops_that_query_alone(tmp_path: Path) -> None:
     assert again.stopped == {}
 
 
+def test_a_query_that_has_stopped_on_one_core_is_altered_on_all_alike(tmp_path: Path) -> None:
+    """With the same spreading, in the batch in which it stops: no core may go on with what it has."""
+    runner = HostRunner(tmp_path, setting(2))
+    runner.say("create", "a", "SELECT r.id FROM r JOIN t ON r.k = t.k AND r.id = t.id WHERE r.id >= 0")
+    runner.batch({})
+    runner.batch(rows_at(1, 2))
+    live = [core[3] for folder, core in working._waiting.items() if folder.startswith(str(tmp_path))]
+    broken = next(iter(live[0].running.values()))
+    push = broken.push
+
+    def stops(*args: Any) -> Any:
+        found = push(*args)
+        found.stopped = {"a": "it broke here"}
+        return found
+
+    broken.push = stops  # type: ignore[method-assign]
+    runner.say("alter", "a", "SELECT r.id, r.ts FROM r JOIN t ON r.k = t.k AND r.id = t.id WHERE r.id >= 0")
+    failed = runner.batch(rows_at(3, 4))
+    assert failed is not None
+    assert (failed.files, failed.stopped) == ({}, {"0.0": "it broke here"})
+    after = runner.batch(rows_at(5, 6))
+    assert after is not None
+    assert after.stopped == {}
+    assert ordered(runner.rows_of(after)["a"]) == ordered([{"id": 5, "ts": 5}, {"id": 6, "ts": 6}])
+
+
 def test_what_cannot_be_caught_is_skipped_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from watersmeet.query.running import Running
 
@@ -288,7 +363,9 @@ def test_what_cannot_be_caught_is_skipped_by_number(tmp_path: Path, monkeypatch:
         return push(self, *args)
 
     monkeypatch.setattr(Running, "push", out_of_memory)
-    with pytest.raises(MemoryError):
+    with pytest.raises(
+        MemoryError, match=r"ran out on core . at the queries 'huge' \(statement 2\).* do: .* start\(skip="
+    ):
         runner.batch(rows_at(2))
     runner.restart(skip=(2,))
     found = runner.batch(rows_at(2))
@@ -300,6 +377,76 @@ def test_what_cannot_be_caught_is_skipped_by_number(tmp_path: Path, monkeypatch:
     after = runner.batch(rows_at(3))
     assert after is not None
     assert after.stopped == {"1.0": "start(skip=[2])"}
+
+
+def test_a_query_that_gives_too_many_rows_is_stopped(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(2), most_results=3)
+    runner.say("create", "few", "SELECT id FROM r WHERE id > 8")
+    runner.say("create", "all", "SELECT r.id FROM r JOIN t ON r.ts <= t.ts")
+    runner.batch({})
+    before = runner.batch(rows_at(1))
+    assert before is not None
+    assert runner.rows_of(before) == {"few": [], "all": [{"id": 1}]}
+    found = runner.batch(rows_at(7, 8, 9, 10), again=True)
+    assert found is not None
+    assert runner.rows_of(found) == {"few": [{"id": 9}, {"id": 10}], "all": []}
+    assert found.stopped["1.0"].startswith(
+        "a query must give at most 3 rows in a batch on a core (most_results=); got "
+    )
+
+
+def test_a_query_that_needs_more_memory_than_there_is_can_be_skipped(tmp_path: Path) -> None:
+    """In a process of its own, whose memory is bounded as Spark bounds that of its workers."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("host_memory.py")), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert "ran out on core 0 at the queries 'ok' (statement 1) and 'huge' (statement 2)" in said["error"]
+    assert said["before"] == said["after"] == {"ok": 20, "huge": 0}
+    assert said["stopped"] == {"1.0": "start(skip=[2])"}
+
+
+def test_the_state_of_a_host_is_listed_and_verified(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(2))
+    runner.say("create", "j", "SELECT r.id FROM r JOIN t ON r.k = t.k AND r.id = t.id")
+    runner.say("create", "g", "SELECT k, COUNT(*) AS n FROM r GROUP BY k")
+    for batch in range(4):
+        runner.batch(rows_at(2 * batch, 2 * batch + 1))
+    cores = host_report(runner.spec.state)
+    assert [(core.query, core.name, core.batches, core.problems) for core in cores] == [
+        ("query", "host", [0, 1, 2, 3], [])
+    ] * 2
+    assert sum(core.manifest.rows for core in cores if core.manifest is not None) == 12
+    shown = list(host_lines(cores))
+    assert shown[0] == f"query query, host host in {runner.spec.state}"
+    assert shown[-1].startswith("2 cores of hosts, 12 rows, ")
+    assert shown[-1].endswith("no problems")
+    assert cli("state", runner.spec.state) == (0, "\n".join([*shown, ""]))
+    newest = max(Path(cores[0].folder).glob("*.run"))
+    data = bytearray(newest.read_bytes())
+    data[10] ^= 1
+    newest.write_bytes(data)
+    Path(cores[1].folder, "000000000003.json").unlink()
+    (damaged,), (absent,) = (core.problems for core in host_report(runner.spec.state))
+    assert f"{newest} is damaged: bytes 0 to " in damaged
+    assert "000000000003.json is missing, and other cores have evaluated batch 3" in absent
+    code, said = cli("state", runner.spec.state)
+    assert (code, said.count("PROBLEM")) == (1, 2)
+
+
+def cli(*arguments: str) -> tuple[int, str]:
+    from typer.testing import CliRunner
+
+    from watersmeet.cli.app import app
+
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout
 
 
 def test_cores_that_stand_elsewhere_are_refused(tmp_path: Path) -> None:

@@ -175,11 +175,13 @@ def state(
         ),
     ],
 ) -> None:
-    """What a Spark join has stored: cores, runs, rows, bytes, watermarks. Every checksum is verified."""
+    """What Spark joins and query hosts have stored: cores, runs, rows, bytes, watermarks. Every checksum is verified."""
     need("a join's state on Spark", "pyspark", "spark")
+    from watersmeet.spark.host.report import host_lines, host_report
     from watersmeet.spark.state.command import lines, report
 
-    cores = report(location)
-    print("\n".join(lines(cores)))
-    if any(core.problems for core in cores):
+    hosts = host_report(location)
+    cores = report(location, needed=not hosts)
+    print("\n".join([*(lines(cores) if cores else []), *host_lines(hosts)]))
+    if any(core.problems for core in cores) or any(core.problems for core in hosts):
         raise typer.Exit(1)

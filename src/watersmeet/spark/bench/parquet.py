@@ -1,49 +1,40 @@
-"""What users bring: trades and quotes in Parquet files, joined on a text, a band of prices and a bound in time.
+"""What users bring: trades and quotes in Parquet files, joined on a text, a band of prices and a bound in time."""
 
-What stays true: a file is a micro-batch, and rows are a function of their number, so all systems read the same rows in the same batches.
-"""
-
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from watersmeet.spark.bench.files import read_files, times, write_files
 
 SYMBOLS = 500
 CENTS = 10_000  # prices lie between 100 and 200
 BAND = 0.05
 SCHEMA = "n long, ts timestamp, sym string, price double"
-BASE = 1_767_603_600_000_000  # event time of row 0, in microseconds
 STREAMS = ("r", "s")
 
 
-def write(folder: Path, sizes: tuple[int, ...], rate: int) -> None:
-    """A file a stream and batch, in order of time; ``rate`` rows of a stream are a second of event time."""
+def write(folder: Path, sizes: tuple[int, ...], rate: int, held: int = 0) -> None:
+    """A file a stream and batch; ``rate`` rows of a stream are a second of event time."""
     symbols = pa.array([f"SYM{number:04d}" for number in range(SYMBOLS)])
     for number, stream in enumerate(STREAMS):
-        (folder / stream).mkdir(parents=True)
-        first = 0
-        for batch, rows in enumerate(sizes):
+
+        def columns(batch: int, n: np.ndarray, number: int = number) -> dict[str, Any]:
             random = np.random.default_rng([number, batch])
-            n = np.arange(first, first + rows)
-            columns = {
+            return {
                 "n": n,
-                "ts": pa.array(BASE + n * 1_000_000 // rate).cast(pa.timestamp("us", tz="UTC")),
-                "sym": symbols.take(pa.array(random.integers(0, SYMBOLS, rows))),
-                "price": 100 + random.integers(0, CENTS, rows) / 100,
+                "ts": times(n, rate),
+                "sym": symbols.take(pa.array(random.integers(0, SYMBOLS, n.size))),
+                "price": 100 + random.integers(0, CENTS, n.size) / 100,
             }
-            path = folder / stream / f"{batch:05d}.parquet"
-            pq.write_table(pa.table(columns), path)
-            os.utime(path, (1_700_000_000 + batch,) * 2)  # Spark takes files by their time
-            first += rows
+
+        write_files(folder / stream, sizes, columns)
 
 
 def read(spark: Any, folder: Path, stream: str) -> Any:
     """One file a micro-batch."""
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    return reader.parquet(str(folder / stream))
+    return read_files(spark, folder / stream, SCHEMA)
 
 
 def by_watersmeet(r: Any, s: Any, held: str) -> Any:

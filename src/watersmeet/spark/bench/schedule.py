@@ -4,6 +4,7 @@ What stays true: all systems get the same batches for as long as any of the othe
 batch: large ones until the windows are full, then some of each size. Ours go on from there, as their batches are short.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -35,9 +36,9 @@ class Scale:
         return cls(1_000_000, (1_000_000, 200_000), all=3, ours=25, small=40, warm=30, timeout=1200)
 
     def batches(self, system: str) -> list[int]:
-        """The rows of both streams in each batch of a system."""
+        """The rows of all streams in each batch of a system."""
         large = self.sizes[0]
-        listed = [large] * (2 * self.rows // large)
+        listed = [large] * math.ceil(SYSTEMS[system].streams * self.rows / large)
         listed += [size for size in self.sizes for _ in range(self.all)]
         if SYSTEMS[system].ours:
             more = self.ours * (
@@ -52,5 +53,5 @@ class Scale:
 def settings(scale: Scale, cores: int, systems: tuple[str, ...] = tuple(SYSTEMS)) -> Iterator[Setting]:
     """What is run, in order."""
     for name in systems:
-        sizes = tuple(rows // 2 for rows in scale.batches(name))
+        sizes = tuple(rows // SYSTEMS[name].streams for rows in scale.batches(name))
         yield Setting(name, scale.rows, sizes, cores, scale.timeout)

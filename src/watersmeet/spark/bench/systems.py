@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from watersmeet.spark.bench import parquet
+from watersmeet.spark.bench import many, parquet
 from watersmeet.spark.session.local import session
 from watersmeet.spark.sources import register_sources
 from watersmeet.streams.window import Range
@@ -24,7 +25,7 @@ from watersmeet.workloads.catalog import Workload, workload
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHECKSUM = (
-    "bit_xor(xxhash64(rn, sn))"  # of the multiset of pairs, as long as none comes twice; the count sees those
+    "bit_xor(xxhash64({}))"  # of the multiset of results, as long as none comes twice; the count sees those
 )
 
 
@@ -47,13 +48,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class System:
-    """A way to join: its title, the workload it takes (none: rows from Parquet files), and how."""
+    """A way to join: its title, the workload it takes, or the module that writes and reads its Parquet files, and how."""
 
     title: str
-    workload: str
-    join: Callable[[Any, Any, Any], Any]  # what is held: a Workload, or a duration
+    workload: str | ModuleType
+    join: Callable[..., Any]  # of the streams, and what is held: a Workload, or a duration
     store: str = ""
     ours: bool = False
+
+    @property
+    def streams(self) -> int:
+        """How many it joins."""
+        return 2 if isinstance(self.workload, str) else len(self.workload.STREAMS)
 
 
 SECOND_ROWS = 100_000  # event time: rows of a stream a second
@@ -123,11 +129,14 @@ SYSTEMS: dict[str, System] = {
     "band": System("Watersmeet, band", "band-1", by_watersmeet, ours=True),
     "equality": System("Watersmeet, equality", "equality-1", by_watersmeet, ours=True),
     "empty": System("Watersmeet, empty join", "band-1", by_empty_join, ours=True),
-    "text": System("Watersmeet, text and price band from Parquet", "", parquet.by_watersmeet, ours=True),
+    "text": System("Watersmeet, text and price band from Parquet", parquet, parquet.by_watersmeet, ours=True),
+    "many": System("Watersmeet, three streams on one key", many, many.by_watersmeet, ours=True),
+    "chain": System("Watersmeet, three streams as a chain of two joins", many, many.by_chain, ours=True),
     "source": System("no join, source to sink", "band-1", nothing, ours=True),
     "spark-hdfs": System("Spark's own join, equality, HDFS store", "equality-1", by_spark),
     "spark-rocksdb": System("Spark's own join, equality, RocksDB", "equality-1", by_spark, ROCKSDB),
-    "spark-text": System("Spark's own join, text and price band from Parquet", "", parquet.by_spark),
+    "spark-text": System("Spark's own join, text and price band from Parquet", parquet, parquet.by_spark),
+    "spark-many": System("Spark's own joins, three streams as a chain of two", many, many.by_spark),
     "buckets-hdfs": System("bucket and explode, band, HDFS store", "band-1", by_buckets),
     "buckets-rocksdb": System("bucket and explode, band, RocksDB", "band-1", by_buckets, ROCKSDB),
 }
@@ -148,20 +157,27 @@ def run(setting: Setting) -> dict[str, Any]:
         )
         joined = _joined(spark, setting, system, Path(folder))
         try:
-            batches, failed = _measure(joined, setting)
+            batches, failed, first = _measure(joined, setting)
         finally:
             spark.stop()
-    return {"setting": asdict(setting), "batches": batches, "failed": failed, "filling": setting.filling}
+    return {
+        "setting": asdict(setting),
+        "batches": batches,
+        "failed": failed,
+        "filling": setting.filling,
+        "first": first,
+    }
 
 
 def _joined(spark: Any, setting: Setting, system: System, folder: Path) -> Any:
-    if not system.workload:
-        parquet.write(folder / "rows", setting.sizes, SECOND_ROWS)
-        r, s = (parquet.read(spark, folder / "rows", name) for name in parquet.STREAMS)
-        return system.join(r, s, seconds_held(setting.rows))
+    work = system.workload
+    if not isinstance(work, str):
+        work.write(folder / "rows", setting.sizes, SECOND_ROWS, setting.rows)
+        streams = [work.read(spark, folder / "rows", name) for name in work.STREAMS]
+        return system.join(*streams, seconds_held(setting.rows))
     register_sources(spark)
-    r, s = (_stream(spark, setting, system.workload, name) for name in ("r", "s"))
-    return system.join(r, s, workload(system.workload, setting.rows))
+    r, s = (_stream(spark, setting, work, name) for name in ("r", "s"))
+    return system.join(r, s, workload(work, setting.rows))
 
 
 def _stream(spark: Any, setting: Setting, name: str, stream: str) -> Any:
@@ -171,15 +187,20 @@ def _stream(spark: Any, setting: Setting, name: str, stream: str) -> Any:
     return reader.option("numPartitions", max(1, setting.cores // 2)).load()
 
 
-def _measure(joined: Any, setting: Setting) -> tuple[list[dict[str, Any]], str]:
+def _measure(joined: Any, setting: Setting) -> tuple[list[dict[str, Any]], str, float | None]:
+    """Every batch, what went wrong, and the seconds from the start to the end of the first batch."""
     from pyspark.sql.functions import expr
 
-    counted = joined.observe("found", expr("count(*)").alias("count"), expr(CHECKSUM).alias("checksum"))
+    checksum = CHECKSUM.format(", ".join(joined.columns))
+    counted = joined.observe("found", expr("count(*)").alias("count"), expr(checksum).alias("checksum"))
+    begin, first = time.monotonic(), None
     query = counted.writeStream.format("noop").start()
-    end = time.monotonic() + setting.timeout
+    end = begin + setting.timeout
     wanted, failed = len(setting.sizes), ""
     while query.isActive and time.monotonic() < end:
         last = query.lastProgress  # all of them, that often, would cost the batches time
+        if first is None and last is not None and last.numInputRows:
+            first = round(time.monotonic() - begin, 2)
         if last is not None and last.batchId >= wanted - 1 and len(_with_rows(query)) >= wanted:
             break
         time.sleep(0.2)
@@ -190,7 +211,7 @@ def _measure(joined: Any, setting: Setting) -> tuple[list[dict[str, Any]], str]:
     stopper = threading.Thread(target=query.stop, daemon=True)
     stopper.start()
     stopper.join(20)
-    return [_batch(progress) for progress in done[:wanted]], failed
+    return [_batch(progress) for progress in done[:wanted]], failed, first
 
 
 def _with_rows(query: Any) -> list[Any]:

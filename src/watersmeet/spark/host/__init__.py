@@ -18,15 +18,18 @@ What stays true:
 - **A batch is a pure function** of the manifests of b - 1 and its own rows, as for ``stream_join``. Packers read all manifests of b - 1,
   and tell every core what they saw: program, digest, stopped queries, course. A core that stands elsewhere refuses the batch.
 - **Spreading** (``spread.py``). A query is spread by what its plan allows: ``rows`` (a selection: a row to any core), ``hash`` (an
-  equality of plain columns spans its join), ``broadcast`` (one stream is dealt out, the others are on all cores), or it lies whole on
-  ``one`` core: aggregates, DISTINCT, top-k, order, windows that count rows. A core has one ``Running`` a spreading (``core.py``): what
+  equality of plain columns spans its join; or such columns are what rows are grouped by, ``grouped.py``), ``broadcast`` (one stream is
+  dealt out, the others are on all cores), or it lies whole on ``one`` core: aggregates of all rows together, top-k, order, windows that
+  count rows. There is one shuffle: what would need a second is on one core. A core has one ``Running`` a spreading (``core.py``): what
   ``Processor`` has inside, with the watermark moved once after each batch. Queries that are spread alike share the stored streams; one
   copy of a stream travels a spreading. After its share of a batch a core is advanced to the largest time that any core got: so all move
   one watermark.
+- **Cores** are parts of the state: as many as ``most_cores``, for ever. A task of a start is one of them, or several, so that a start may
+  have another number of tasks.
 - **An error inside a query** stops that query: the core says so in its manifest and in what it emits, no core's rows of that query and
   batch are committed, and at b + 1 all cores let go of it. ``start(skip=[number])`` stops what cannot be caught.
 - **Results** (``tables.py``): tasks write a Parquet file a query; the driver writes one commit a batch, which lists the files that count.
   A batch that is evaluated again finds its commit there.
 - **State** (``saving.py``): stored rows as immutable runs, as those of ``stream_join``; what queries remember is written whole. A
-  manifest names all files, in one step.
+  manifest names all files, in one step. ``report.py`` lists and verifies them.
 """

@@ -3,14 +3,14 @@
 The same statements in the same order give every core the same queries, each with its share of the rows.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
 
 from watersmeet.api.result import Result
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import WatersmeetError, listed
 from watersmeet.query.running import Results, Running
 from watersmeet.query.statement import Command
 from watersmeet.spark.host.judge import windows_of
@@ -21,6 +21,7 @@ from watersmeet.spark.host.wire import Received
 from watersmeet.spark.state.runs import Run
 
 Given = TypeVar("Given")
+MOST_NAMED = 20  # queries in a message
 
 
 @dataclass
@@ -61,7 +62,7 @@ class LiveCore:
     def _do(self, before: Program, after: Program, name: str) -> None:
         old, new = before.queries.get(name), after.queries.get(name)
         runs = old is not None and old.key not in self.stopped
-        if new is None or new.key in self.stopped:
+        if new is None or new.key in self.stopped or not new.spread.is_on(self.core):
             if old is not None and runs:
                 self._drop(old)
             return
@@ -78,8 +79,7 @@ class LiveCore:
             Exception
         ) as error:  # it was planned before it got its number; what it does here must not stop others
             self.stopped[new.key] = _said(error)
-            if name in self._of(new.spread).entries:
-                self._drop(new)
+            self._drop(new)
 
     def _of(self, spread: Spread) -> Running:
         if spread.id not in self.running:
@@ -105,8 +105,8 @@ class LiveCore:
 
     # ---- rows ---------------------------------------------------------------------------------------------------
 
-    def push(self, received: Received, program: Program) -> Found:
-        """This core's share of a batch, through all its queries."""
+    def push(self, received: Received, program: Program, most: int | None = None) -> Found:
+        """This core's share of a batch, through all its queries. ``most``: rows that a query may give."""
         found, streams = Found(), self.setting.streams
         if not any(received.arrived(k) for k in range(len(streams))):
             return found
@@ -114,11 +114,16 @@ class LiveCore:
             known = running.feed.known
             rows = {name: received.rows(spread, k, known.schemas[name]) for k, name in enumerate(streams)}
             arrows = {name: batch for name, batch in rows.items() if batch is not None and batch.num_rows}
-            given = [whole(running, lambda: running.push(known, arrows, None))]  # noqa: B023, called at once
-            times = self._times(received) if Spread.from_id(spread).shares else {}
-            if times:
-                given.append(whole(running, lambda: running.advance(times)))  # noqa: B023
-            self._note(found, Spread.from_id(spread), given, program)
+            try:
+                given = [whole(running, lambda: running.push(known, arrows, None))]  # noqa: B023, called at once
+                times = self._times(received) if Spread.from_id(spread).shares else {}
+                if times:
+                    given.append(whole(running, lambda: running.advance(times)))  # noqa: B023
+                self._note(found, Spread.from_id(spread), given, program, most)
+            except MemoryError as error:
+                raise _too_large(
+                    self.core, [program.queries[name] for name in running.entries], error
+                ) from error
         for key in found.stopped:
             query = program.of_key(key)
             assert query is not None
@@ -137,17 +142,26 @@ class LiveCore:
                     found[name] = latest
         return found
 
-    def _note(self, found: Found, spread: Spread, given: list[Results], program: Program) -> None:
+    def _note(
+        self, found: Found, spread: Spread, given: list[Results], program: Program, most: int | None
+    ) -> None:
         for results in given:
             for name, why in results.stopped.items():
                 found.stopped[program.queries[name].key] = why
         for name in given[0]:
             key = program.queries[name].key
             mine = [results[name] for results in given if name in results]
+            count = sum(result.count for result in mine)
+            if most is not None and count > most:
+                found.stopped.setdefault(
+                    key,
+                    f"a query must give at most {most:,} rows in a batch on a core (most_results=); got {count:,}; do: alter it, or "
+                    "start the host with another bound",
+                )
+                continue
             try:
-                tables = [
-                    result.to_arrow() for result in mine if result.count or program.queries[name].complete
-                ]
+                shown = mine[-1:] if program.queries[name].complete else [one for one in mine if one.count]
+                tables = [result.to_arrow() for result in shown]
             except MemoryError:
                 raise
             except Exception as error:  # of the select list, which is computed when rows are asked for
@@ -186,6 +200,17 @@ def whole(running: Running, do: Callable[[], Given]) -> Given:
     except BaseException:
         running.mend()
         raise
+
+
+def _too_large(core: int, queries: Sequence[Hosted], error: MemoryError) -> MemoryError:
+    """Which query it was nobody can say: they share a worker."""
+    some = [f"{query.name!r} (statement {query.statement})" for query in queries[:MOST_NAMED]]
+    more = len(queries) - len(some)
+    return MemoryError(
+        f"a batch must fit into the memory of a worker; it ran out on core {core} at the queries {listed(some)}"
+        f"{f' and {more} more' if more else ''} ({error or 'no more is known'}); do: give workers more memory, make batches smaller, or "
+        "start(skip=[number]) with the statement of the query that is too large"
+    )
 
 
 def _command(verb: str, query: Hosted) -> Command:

@@ -17,7 +17,7 @@ from watersmeet.spark.host.control import Control, HostedQuery
 from watersmeet.spark.host.files import ControlFiles
 from watersmeet.spark.host.pack import pack, pack_statements
 from watersmeet.spark.host.program import Hosted, Programs
-from watersmeet.spark.host.setting import Setting
+from watersmeet.spark.host.setting import Setting, most_cores_of
 from watersmeet.spark.host.source import FORMAT, StatementSource
 from watersmeet.spark.host.spec import HostSpec
 from watersmeet.spark.host.tables import Commit, Output, Said, commit_of
@@ -43,9 +43,11 @@ class QueryHost:
     - ``windows``: of each, the window in which queries join it unless they say otherwise.
     - ``control``: the folder for statements, on any file system that ``pyarrow.fs`` knows. ``Control`` takes the same.
     - ``state``: where the state of queries lives; default: the session's checkpoint location, or that of ``start``.
-    - ``cores``: tasks that share the work; default: Spark's parallelism.
+    - ``cores``: tasks that share the work; default: Spark's parallelism. May be another number with every start, up to ``most_cores``.
+    - ``most_cores``: how many there may ever be: queries are spread over so many, and a task is one of them, or several. Default: that of
+      the first start, and there ``cores``.
 
-    Streams, windows, schemas and cores stay the same for as long as the control folder is used.
+    Streams, windows, schemas and ``most_cores`` stay the same for as long as the control folder is used.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class QueryHost:
         *,
         state: str | None = None,
         cores: int | None = None,
+        most_cores: int | None = None,
         name: str = "host",
     ) -> None:
         self._frames = _checked(streams, windows)
@@ -66,11 +69,13 @@ class QueryHost:
         schemas = {
             stream: _known(stream, arrow_schema(frame.schema, stream)) for stream, frame in streams.items()
         }
-        self.setting = Setting(held, schemas, core_count(cores, self.spark))
+        self._files, self._state, self.name = ControlFiles(control), state, name
+        wanted = core_count(cores, self.spark)
+        self.setting = Setting(held, schemas, self._most_cores(wanted, most_cores))
+        self.cores = _fitting(cores, wanted, self.setting.cores)
         for stream, window in held.items():
             if window.time is not None:  # refuses windows that do not fit the time columns
                 TimeAxis((stream,), (window,), (schemas[stream],))
-        self._files, self._state, self.name = ControlFiles(control), state, name
         self.control = Control(control)
         self._output: Output | None = None
 
@@ -82,6 +87,7 @@ class QueryHost:
         format: str = "parquet",
         foreach_batch: ForEach | None = None,
         skip: Sequence[int] = (),
+        most_results: int | None = None,
         trigger: Mapping[str, Any] | None = None,
     ) -> StreamingQuery:
         """Start the query, or go on from its checkpoint.
@@ -91,6 +97,8 @@ class QueryHost:
           once the batch is committed; again with the same rows, if the driver dies then.
         - ``skip``: numbers of statements. The queries that they have made are stopped: for one that ends the host in a way that cannot be
           caught.
+        - ``most_results``: rows that a query may give in one batch on one core. One that gives more is stopped, before its columns are
+          gathered: a join that was meant otherwise does not take the memory of all.
         - ``trigger``: as for Spark's ``trigger``, such as ``{"processingTime": "1 second"}``.
         """
         if format != "parquet":
@@ -99,6 +107,10 @@ class QueryHost:
             )
         if isinstance(skip, str) or not all(isinstance(one, int) and one > 0 for one in skip):
             raise OptionError(f"skip= must be numbers of statements, such as [12]; got {skip!r}")
+        if most_results is not None and not (isinstance(most_results, int) and most_results > 0):
+            raise OptionError(
+                f"most_results= must be a whole number of at least 1, or None; got {most_results!r}"
+            )
         self.setting.agree(self._files)
         spec = HostSpec(
             setting=self.setting,
@@ -109,6 +121,8 @@ class QueryHost:
             retain=int(self.spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100),
             skip=tuple(skip),
             instance=uuid.uuid4().hex,
+            tasks=self.cores,
+            most_results=most_results,
         )
         open_location(spec.output)
         self._output = Output(spec.output)
@@ -122,16 +136,20 @@ class QueryHost:
 
         A query that was dropped is found by its name as long as no other has taken it.
         """
-        if self._output is None:
-            raise OptionError("results() must come after start(), which says where the tables are; got none")
         query = self._find(name, generation)
         arrow = schema_from_json(query.schema)
         assert arrow is not None
         columns = from_arrow_schema(arrow, prefer_timestamp_ntz=True)
-        files = self._output.files(query)
+        files = self.files(name, generation)
         if not files:
             return self.spark.createDataFrame([], columns)
         return self.spark.read.schema(columns).parquet(*files)
+
+    def files(self, name: str, generation: int | None = None) -> list[str]:
+        """The Parquet files that ``results`` reads: for who reads tables without Spark."""
+        if self._output is None:
+            raise OptionError("results() must come after start(), which says where the tables are; got none")
+        return self._output.files(self._find(name, generation))
 
     def queries(self) -> dict[str, HostedQuery]:
         """All queries by name, as ``Control.queries``."""
@@ -141,7 +159,9 @@ class QueryHost:
         """The streams, their copies, and how each query lies on the cores, in words."""
         program = Programs(self._files).of(self._files.last())
         status = self._files.read("status.json") or {"stopped": {}, "figures": {}}
-        lines = [f"host {self.name} of {listed(self.setting.streams)}, {self.setting.cores} core(s)"]
+        lines = [
+            f"host {self.name} of {listed(self.setting.streams)}, {_shown_cores(self.cores, self.setting.cores)}"
+        ]
         for stream, window in self.setting.windows.items():
             spreads = program.spreads(stream, status["stopped"])
             stored = status["figures"].get(f"stored {stream}")
@@ -153,6 +173,13 @@ class QueryHost:
                 f"  query {query.name}, generation {query.generation}: {query.state}; {query.spread}"
             )
         return "\n".join(lines)
+
+    def _most_cores(self, cores: int, most: int | None) -> int:
+        if most is None:
+            return most_cores_of(self._files) or cores
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise OptionError(f"most_cores= must be a whole number of at least 1; got {most!r}")
+        return most
 
     def _state_place(self, checkpoint: str) -> str:
         if self._state is None and not self.spark.conf.get(CHECKPOINT, None):
@@ -182,7 +209,7 @@ class QueryHost:
         for k, (stream, frame) in enumerate(self._frames.items()):
             columns = [F.col(f"`{name}`") for name in self.setting.schemas[stream].names]
             packed = packed.unionAll(frame.select(*columns).mapInArrow(_packer(spec, k), SPARK_SCHEMA))
-        shuffled = packed.repartitionById(self.setting.cores, F.col("core"))
+        shuffled = packed.repartitionById(self.cores, F.col("core") % self.cores)
         return shuffled.mapInArrow(_worker(spec), SPARK_SAID)
 
     def _committer(self, foreach_batch: ForEach | None) -> Callable[[DataFrame, int], None]:
@@ -262,6 +289,19 @@ def _checked(streams: Mapping[str, DataFrame], windows: Mapping[str, Window]) ->
             f"windows= must give a window for each of {', '.join(streams)}; got {given or 'none'}"
         )
     return dict(streams)
+
+
+def _fitting(asked: int | None, cores: int, most: int) -> int:
+    if asked is not None and asked > most:
+        raise OptionError(
+            f"cores= must be at most most_cores=, {most}, over which the queries of this control folder are spread; got {asked}; do: give "
+            "fewer, or most_cores= with a new control folder, checkpoint and output"
+        )
+    return min(cores, most)
+
+
+def _shown_cores(cores: int, most: int) -> str:
+    return f"{cores} core(s)" if cores == most else f"{cores} core(s) for {most} parts of the state"
 
 
 def _known(stream: str, schema: pa.Schema) -> pa.Schema:

@@ -11,7 +11,7 @@ from typing import Any
 
 from watersmeet.errors import StateError
 from watersmeet.spark.host.spec import HostSpec, programs_of
-from watersmeet.spark.state.location import open_location
+from watersmeet.spark.state.location import StateLocation, open_location
 from watersmeet.spark.task import Task
 
 FORMAT = 1
@@ -79,7 +79,12 @@ def write_manifest(spec: HostSpec, task: Task, manifest: Manifest) -> str:
 def read_manifest(spec: HostSpec, task: Task, batch: int, core: int) -> Manifest | None:
     """The manifest of a batch, its checksum verified; None if there is none."""
     path = f"{core_folder(spec, task, core)}/{manifest_name(batch)}"
-    data = open_location(spec.state).read(path)
+    return manifest_at(open_location(spec.state), path)
+
+
+def manifest_at(place: StateLocation, path: str) -> Manifest | None:
+    """The manifest in a file."""
+    data = place.read(path)
     if data is None:
         return None
     found, _, text = data.to_pybytes().decode(errors="replace").partition("\n")
@@ -168,10 +173,9 @@ def stand_of(spec: HostSpec, task: Task) -> Stand:
     for query in program.queries.values():
         if query.statement in spec.skip:
             stopped.setdefault(query.key, SKIPPED.format(query.statement))
-    there = {query.key for query in program.queries.values()}
-    return Stand(
-        version, digest, tuple(sorted((key, why) for key, why in stopped.items() if key in there)), course
-    )
+    # Also queries that the next program has no more, or otherwise: one that has stopped on some core is not altered, but begun anew, by
+    # all.
+    return Stand(version, digest, tuple(sorted(stopped.items())), course)
 
 
 def collect_garbage(spec: HostSpec, task: Task, written: Manifest) -> None:

@@ -24,7 +24,7 @@ class Setting:
 
     windows: Mapping[str, Window]
     schemas: Mapping[str, pa.Schema] = field(compare=False)
-    cores: int
+    cores: int  # that queries are spread over: parts of the state, which the tasks of a start share
 
     @property
     def streams(self) -> list[str]:
@@ -75,13 +75,19 @@ class Setting:
                         f"the columns of {name} were {_columns(was.schemas[name])} and are now {_columns(self.schemas[name])}"
                     )
         if was.cores != self.cores:
-            changed.append(f"cores= was {was.cores} and is now {self.cores}")
+            changed.append(f"most_cores= was {was.cores} and is now {self.cores}")
         if changed:
             raise StateError(
                 f"a host must be as it was when its control folder was first used; got a change: {'; '.join(changed)}; do: "
                 "change it back, or start "
                 f"with a new control folder, checkpoint and output ({control.location})"
             )
+
+
+def most_cores_of(control: ControlFiles) -> int | None:
+    """How many cores the host of a control folder was made for; None if there was none yet."""
+    before = control.read(HOST)
+    return None if before is None else int(before["cores"])
 
 
 def read_setting(control: ControlFiles) -> Setting:

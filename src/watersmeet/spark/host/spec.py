@@ -19,6 +19,12 @@ class HostSpec:
     retain: int = 100  # batches that Spark may go back
     skip: tuple[int, ...] = ()  # statements whose queries are stopped
     instance: str = ""  # this very start
+    most_results: int | None = None  # rows that a query may give in a batch on a core
+    tasks: int = 0  # that share the cores; 0: one each
+
+    def cores_of(self, task: int) -> range:
+        """The cores that a task is."""
+        return range(task, self.setting.cores, self.tasks or self.setting.cores)
 
 
 _programs: dict[tuple[str, str], Programs] = {}

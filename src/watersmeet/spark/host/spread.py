@@ -3,7 +3,8 @@
 - ``one``: whole on one core, that of the query's number. Right for every plan.
 - ``rows``: a selection stores nothing, so a row may go to any core.
 - ``hash``: an equality class of plain columns of one type spans all streams of the join. All rows of a combination lie on one core. Any
-  part of the classes will do, so a query takes a spreading that is there if it can.
+  part of the classes will do, so a query takes a spreading that is there if it can. Groups are spread so too (``grouped.py``), by columns
+  that they are grouped by.
 - ``broadcast``: the rows of one stream are dealt out, those of the others are on all cores. A combination has one row of the dealt
   stream, so it is found on one core. An outer, semi or anti join deals out the stream whose rows it decides about.
 
@@ -24,6 +25,7 @@ from watersmeet.join.outer import join_type
 from watersmeet.query.answer import Bound
 from watersmeet.query.graph import joins_of
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
+from watersmeet.spark.host.grouped import Grouped, grouped
 from watersmeet.spark.host.setting import Setting
 from watersmeet.spark.shuffle.layout import contents
 from watersmeet.sql.tree import Call, Column, conjuncts
@@ -56,6 +58,10 @@ class Spread:
         """Whether a core sees only some of the rows, and must be told of the times of the others."""
         return self.kind in ("hash", "broadcast")
 
+    def is_on(self, core: int) -> bool:
+        """Whether a core has anything of it. COUNT(*) has an answer also without rows, and must have one only."""
+        return self.kind != "one" or self.core == core
+
     def __str__(self) -> str:
         if self.kind == "hash":
             columns = " = ".join(f"{stream}({', '.join(names)})" for stream, names in self.keys)
@@ -72,20 +78,52 @@ def spread_of(
     bound: Bound, setting: Setting, number: int, there: Collection[Spread], before: Spread | None
 ) -> Spread:
     """How query ``number`` is spread. ``there``: spreadings that others have. ``before``: the query's own before it was altered."""
-    whole = Spread("one", number % setting.cores)
-    if setting.cores == 1 or not _only_rows(bound.plan):
-        return whole
-    joins = list(joins_of(bound.plan))
+    wanted = [] if setting.cores == 1 else list(_wanted(bound.plan, setting))
+    known = [
+        spread for spread in ([] if before is None else [before]) + list(there) if _serves(spread, wanted)
+    ]
+    return next(iter([*known, *wanted]), Spread("one", number % setting.cores))
+
+
+def _wanted(plan: Instruction, setting: Setting) -> Iterator[Spread]:
+    """The spreadings that are right for a plan, the best first."""
+    groups = None
+    if not _only_rows(plan):
+        groups = grouped(plan)
+        if groups is None:
+            return
+        plan = groups.rows
+    joins = list(joins_of(plan))
     if not joins:
-        return Spread("rows")
-    if not all(_order_is_nothing(join, setting) for join in joins):
-        return whole
-    classes = [_classes(join, setting) for join in joins]
-    hashed = [keys for keys in _keys_of(bound.plan, joins, classes) if keys]
-    wanted = [Spread("hash", keys=keys) for keys in hashed]
-    wanted += [Spread("broadcast", home=home) for home in _homes(bound.plan, joins)]
-    known = [spread for spread in ([] if before is None else [before]) + list(there) if spread in wanted]
-    return next(iter([*known, *wanted]), whole)
+        yield from [Spread("rows")] if groups is None else _by_group(groups, setting)
+    elif all(_order_is_nothing(join, setting) for join in joins):
+        classes = [_classes(join, setting) for join in joins]
+        if groups is not None:
+            within = groups.columns
+            classes = [[one for one in some if not within.isdisjoint(one.items())] for some in classes]
+        yield from (Spread("hash", keys=keys) for keys in _keys_of(plan, joins, classes) if keys)
+        if groups is None:
+            yield from (Spread("broadcast", home=home) for home in _homes(plan, joins))
+
+
+def _by_group(groups: Grouped, setting: Setting) -> Iterator[Spread]:
+    """Of one stream: by all columns that its groups have, or by one of them, if others have a copy that is spread so."""
+    columns = sorted(
+        (stream, name)
+        for stream, name in groups.columns
+        if _hashable([setting.schemas[stream].field(name).type])
+    )
+    for some in [columns, *([one] for one in columns)]:
+        if some:
+            yield Spread("hash", keys=((some[0][0], tuple(name for _, name in some)),))
+
+
+def _serves(spread: Spread, wanted: Sequence[Spread]) -> bool:
+    """Whether a spreading that is there is right: it may be one of more streams."""
+    return any(
+        spread == one or (spread.kind == one.kind == "hash" and set(one.keys) <= set(spread.keys))
+        for one in wanted
+    )
 
 
 def _only_rows(plan: Instruction) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, listed
 from watersmeet.spark.host.manifests import Stand
 from watersmeet.spark.shuffle.wire import HEADER
 
@@ -119,26 +119,32 @@ class Received:
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def receive(batches: Iterable[pa.RecordBatch], partition: int) -> Received:
-    """Read everything that was sent to a core, and check that it is all there, once each."""
-    found = Received(-1)
-    headers: dict[tuple[int, int], Header] = {}
+def receive(batches: Iterable[pa.RecordBatch], cores: Sequence[int]) -> list[Received]:
+    """Read everything that was sent to the cores of a task, and check that it is all there, once each. Nothing: a batch without any map
+    partition."""
+    found = {core: Received(core) for core in cores}
+    headers: dict[tuple[int, int, int], Header] = {}
     for batch in batches:
-        cores, streams, parts, numbers = (column.to_pylist() for column in batch.columns[:4])
+        to, streams, parts, numbers = (column.to_pylist() for column in batch.columns[:4])
         blobs: Sequence[Any] = batch.column(4)
-        for i, to in enumerate(cores):
-            if found.core not in (-1, to):
+        for i, core in enumerate(to):
+            if core not in found:
                 raise StateError(
-                    f"a task must get what was sent to one core; got records for cores {found.core} and {to}; do: let Spark try "
-                    "the batch again"
+                    f"a task must get what was sent to its cores, {listed([*map(str, cores)])}; got a record for core {core}; do: let "
+                    "Spark try the batch again"
                 )
-            found.core = to
             if numbers[i] == HEADER:
-                headers[streams[i], parts[i]] = Header.read(blobs[i].as_buffer().to_pybytes())
+                headers[core, streams[i], parts[i]] = Header.read(blobs[i].as_buffer().to_pybytes())
             else:
-                found.blobs[streams[i], parts[i], numbers[i]] = blobs[i].as_buffer()
-    found.headers = [headers[place] for place in sorted(headers)]
-    found.core = partition if found.core < 0 else found.core
+                found[core].blobs[streams[i], parts[i], numbers[i]] = blobs[i].as_buffer()
+    for place in sorted(headers):
+        found[place[0]].headers.append(headers[place])
+    for received in found.values():
+        _check_whole(received)
+    return list(found.values()) if headers else []
+
+
+def _check_whole(found: Received) -> None:
     sent = {(header.stream, header.part, i) for header in found.headers for i in range(len(header.blobs))}
     if sent != found.blobs.keys():
         raise StateError(
@@ -146,4 +152,3 @@ def receive(batches: Iterable[pa.RecordBatch], partition: int) -> Received:
             "announced; the batch is "
             "refused: let Spark try it again"
         )
-    return found

@@ -31,14 +31,14 @@ _waiting: dict[str, tuple[str, int, str, LiveCore]] = {}  # by folder: (manifest
 def work(
     spec: HostSpec, batches: Iterable[pa.RecordBatch], task: Callable[[], Task] = current_task
 ) -> Iterator[pa.RecordBatch]:
-    """Records for one core -> one row: what it says of the batch."""
+    """Records for the cores of a task -> a row a core: what it says of the batch."""
     now = task()
-    received = receive(batches, now.partition)
-    if not received.headers:
+    received = receive(batches, spec.cores_of(now.partition))
+    if not received:
         mark_empty(spec, now)
-        return
-    said = advance(spec, now, received)
-    yield pa.RecordBatch.from_pydict({"core": [said.core], "said": [said.text()]}, schema=SAID)
+    for one in received:
+        said = advance(spec, now, one)
+        yield pa.RecordBatch.from_pydict({"core": [said.core], "said": [said.text()]}, schema=SAID)
 
 
 def advance(spec: HostSpec, task: Task, received: Received) -> Said:
@@ -59,7 +59,7 @@ def advance(spec: HostSpec, task: Task, received: Received) -> Said:
     if live is None:
         live = _restored(spec, task, core, last)
     live.follow(programs, stand.version, dict(stand.stopped))
-    found = live.push(received, program)
+    found = live.push(received, program, spec.most_results)
     there = read_manifest(spec, task, task.batch, core)
     stopped = live.stopped if there is None or there.course != course else {**there.stopped, **live.stopped}
     files = {}

@@ -43,16 +43,19 @@ class CoreReport:
         return sum(stream["rows"] for stream in self.manifest.streams) if self.manifest and self.held else 0
 
 
-def report(location: str) -> list[CoreReport]:
-    """Every core under a location, all checksums verified."""
+def place_of(location: str) -> StateLocation:
+    """The folder with the state that a location means."""
     place = open_location(location)
     query = query_of(place)
-    if query is not None:
-        place = state_of(place, query, location)
-    found: list[CoreReport] = []
-    for _, sets in groupby(_sets(place), lambda path: path.rpartition("/")[0]):
+    return place if query is None else state_of(place, query, location)
+
+
+def report(location: str, needed: bool = True) -> list[CoreReport]:
+    """Every core of a join under a location, all checksums verified. ``needed``: that there is none is an error."""
+    place, found = place_of(location), list[CoreReport]()
+    for _, sets in groupby(folders_called("of-", place), lambda path: path.rpartition("/")[0]):
         found += _join([_set(place, path) for path in sets])
-    if not found:
+    if not found and needed:
         raise OptionError(
             f"a state location must hold folders like <query>/<name>/of-0002/core-0000; got none in {location}; name the state= of a "
             "stream_join, or the session's checkpoint location"
@@ -90,20 +93,16 @@ def state_of(place: StateLocation, query: str, location: str) -> StateLocation:
     )
 
 
-def _sets(place: StateLocation) -> Iterator[str]:
+def folders_called(kind: str, place: StateLocation) -> Iterator[str]:
     """The folder of each set of cores, join by join; the location may also be a checkpoint location, or any folder below it."""
     waiting = [(place.root, 0)]
     while waiting:
         folder, depth = waiting.pop(0)
-        if _is_set(folder):
+        name = folder.rpartition("/")[2]
+        if name.startswith(kind) and name.removeprefix(kind).isdigit():
             yield folder
         elif depth < 4:
             waiting += [(f"{folder}/{name}", depth + 1) for name in place.folders(folder)]
-
-
-def _is_set(folder: str) -> bool:
-    name = folder.rpartition("/")[2]
-    return name.startswith("of-") and name.removeprefix("of-").isdigit()
 
 
 def _join(sets: list[list[CoreReport]]) -> list[CoreReport]:
