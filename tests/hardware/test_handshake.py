@@ -55,6 +55,7 @@ def test_simulators_agree_in_every_cycle() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_pair_is_found_when_the_streams_have_moved_on() -> None:
     parameters = HANDSHAKE.checked({**SMALL, **SHAPES["four"]})
     keys = uniform(20, 3)
