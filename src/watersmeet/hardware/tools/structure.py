@@ -81,7 +81,7 @@ def _wires(blocks: dict[str, Any], driver: dict[int, Any]) -> tuple[tuple[str, s
                 takers.append((name, value))
             else:
                 giver[id(value)] = name
-    found = {}
+    found: dict[tuple[str, str], None] = {}
     for name, value in takers:
         for signal in _signals(driver.get(id(value), 0)):
             if id(signal) in giver:
