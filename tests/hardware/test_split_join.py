@@ -52,7 +52,7 @@ def answer(rows: Sequence[Arrival], bands: Sequence[Band], window: dict[str, Any
     return expected([(of, dict(zip(names, values, strict=True))) for of, values in rows], text, window)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 1 << 30), st.sampled_from(SHAPES))
 def test_it_gives_what_the_engine_gives(seed: int, shape: tuple[int, ...]) -> None:
     rng = Random(seed)
@@ -88,9 +88,9 @@ def in_order(rows: Sequence[Arrival], found: Sequence[tuple[int, int]]) -> None:
 
 def test_two_simulators_agree_in_every_cycle() -> None:
     rng = Random(5)
-    for shape in (SHAPES[1], SHAPES[4]):
+    for shape in (SHAPES[0], SHAPES[4]):
         design = SplitJoin(*shape)
-        words = program(4, (design.share, design.share), [Band(-1, 1)], 8)
+        words = program(design.cores, (design.share, design.share), [Band(-1, 1)], 8)
         words += words_of(design, rows_of(rng, 25, 1, 8))
         stimulus = {"offers": {"words": offers(rng, len(words))}, "stalls": {"results": stalls(rng)}}
         both(
@@ -159,6 +159,7 @@ def test_a_row_costs_its_share_of_the_window(cores: int, window: int, scalable: 
     assert done.notes["full"] == window / cores
 
 
+@pytest.mark.slow
 def test_latency_grows_by_the_levels_of_the_trees() -> None:
     two, four, eight = (latency(cores, 8 * cores) for cores in (2, 4, 8))
     assert (
