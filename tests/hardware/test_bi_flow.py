@@ -100,7 +100,13 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+# The faster half; all of them with the slow tests.
+QUICK = tuple(MUTANTS)[:5:2]
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MUTANTS]
+)
 def test_mutants_are_found_out(name: str) -> None:
     assert found_out(_changed(*MUTANTS[name]), {**SMALL, **SHAPES["two cores, pipelined"]})
 

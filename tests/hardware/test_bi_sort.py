@@ -99,6 +99,7 @@ def test_simulators_agree_in_every_cycle() -> None:
     )
 
 
+@pytest.mark.slow
 def test_ranges_are_fewer_than_pairs_and_say_the_same() -> None:
     parameters = BI_SORT.checked({**SMALL, **SHAPES["ranges"]})
     keys = uniform(40, 3)

@@ -55,6 +55,7 @@ def test_simulators_agree_in_every_cycle() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_pair_is_found_when_the_streams_have_moved_on() -> None:
     parameters = HANDSHAKE.checked({**SMALL, **SHAPES["four"]})
     keys = uniform(20, 3)
@@ -82,8 +83,8 @@ def test_the_threshold_is_a_segment_and_what_is_in_flight() -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_cores_take_a_row_every_ten_cycles() -> None:
-    (figure,) = [one for one in FIGURES if one.slow]
+@pytest.mark.parametrize("figure", [one for one in FIGURES if one.slow], ids=lambda one: one.name)
+def test_a_hundred_cores_and_block_rams_are_the_papers(figure: Figure) -> None:
     assert figure.met(figure.measure())
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from watersmeet.cli.app import app
 from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Buffer, Fifo, Fork, Merge
+from watersmeet.hardware.joins.handshake import HandshakeJoin
 from watersmeet.hardware.joins.split_join import SplitJoin
 from watersmeet.hardware.simulate import observed, simulate
 from watersmeet.hardware.tools import prove, synth, verilog
@@ -39,6 +40,14 @@ def test_the_structure_is_that_of_the_component() -> None:
         ("", "core_2"),
         ("core_1", "g0_0"),
     }
+
+
+def test_blocks_without_streams_between_them_have_wires() -> None:
+    found = structure(HandshakeJoin(3, 6, 6))
+    chain = {("core_0", "core_1"), ("core_1", "core_0"), ("core_1", "core_2"), ("core_2", "core_1")}
+    assert {pair for pair in found.wires if "admission" not in pair} == chain
+    assert {("admission", f"core_{k}") for k in range(3)} <= set(found.wires)
+    assert ["core_0", "core_1", "core_2"] in columns(found)
 
 
 def test_pictures_are_drawn(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from amaranth.hdl import Shape
 
 from watersmeet.hardware.joins.driving import SIDES, drive_with, pass_through, uniform
-from watersmeet.hardware.joins.handshake import HandshakeJoin
+from watersmeet.hardware.joins.handshake import HandshakeCore, HandshakeJoin
 from watersmeet.hardware.ports import pack
 from watersmeet.hardware.registry import Design, Figure, Parameter
 from watersmeet.hardware.simulate import Session
+from watersmeet.hardware.tools.synth import synth
 
 WINDOW = "rows that a window keeps, at least two a core"
 PARAMETERS = {
@@ -83,6 +84,11 @@ def queue_block_rams(parameters: Mapping[str, int]) -> float:
     return float(-(-Shape.cast(queue.layout).width // 36) * -(-queue.depth // 1024))
 
 
+def core_block_rams() -> float:
+    """Block RAMs of a core with segments of 8 rows and a queue of 1024 results, as Yosys maps it."""
+    return float(synth(HandshakeCore(8, 8, 32, 32, 0, 0, 1024), "xilinx").resources["block_rams"])
+
+
 def _pace_figure(name: str, paper: float, parameters: Mapping[str, int], slow: bool = False) -> Figure:
     return _figure(name, paper, "cycles a row", "A.2, A.5", lambda: pace(parameters), parameters, slow=slow)
 
@@ -142,6 +148,17 @@ FIGURES = (
         lambda: queue_block_rams(DEEP),
         DEEP,
         tool="the design's own widths",
+    ),
+    _figure(
+        "block RAMs of a core",
+        3,
+        "RAMB36E1",
+        "A.4",
+        core_block_rams,
+        {**DEEP, "cores": 1, "left_window": 8, "right_window": 8},
+        tool="Yosys, Xilinx 7",
+        slow=True,
+        note="the paper's is a Virtex-6; segments of 8 rows are LUT RAM here and flip-flops there",
     ),
     _figure(
         "results lost in overload",

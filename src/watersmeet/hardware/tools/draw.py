@@ -10,22 +10,31 @@ COLOURS = ("#1b7fbd", "#3c9a4e", "#c23b54", "#8a5fb0", "#c98a1b", "#4b6a78")
 
 
 def columns(found: Structure) -> list[list[str]]:
-    """Blocks by their distance from the inputs, along the links."""
+    """Blocks by their distance from the inputs, along the links; those that only wires lead to, behind who drives them."""
     depth = {OUTSIDE: -1}
     frontier = [OUTSIDE]
+    ways = [*((link.source, link.target) for link in found.links), *_leading(found)]
     while frontier:
         after = []
         for name in frontier:
-            for link in found.links:
-                if link.source == name and link.target not in depth:
-                    depth[link.target] = depth[name] + 1
-                    after.append(link.target)
+            for source, target in ways:
+                if source == name and target not in depth:
+                    depth[target] = depth[name] + 1
+                    after.append(target)
         frontier = after
     rest = max(depth.values()) + 1
+    alike = {block.kind: depth[block.name] for block in reversed(found.blocks) if block.name in depth}
     layers: dict[int, list[str]] = {}
-    for block in found.blocks:
-        layers.setdefault(depth.get(block.name, rest), []).append(block.name)
+    for block in found.blocks:  # one that is not reached stands with those of its kind
+        place = depth.get(block.name, alike.get(block.kind, rest))
+        layers.setdefault(place, []).append(block.name)
     return [layers[k] for k in sorted(layers)]
+
+
+def _leading(found: Structure) -> list[tuple[str, str]]:
+    """Wires from a block that streams lead to, to blocks that none leads to."""
+    reached = {link.target for link in found.links}
+    return [(source, target) for source, target in found.wires if source in reached and target not in reached]
 
 
 def as_text(found: Structure) -> str:
@@ -48,7 +57,7 @@ def as_text(found: Structure) -> str:
 
 
 def draw(found: Structure, path: Path) -> None:
-    """The same as a picture: a colour a kind of block, an arrow a stream."""
+    """The same as a picture: a colour a kind of block, an arrow a stream, a broken one for other wires."""
     plt = pyplot()
     layers = columns(found)
     tall = max((len(names) for names in layers), default=1)
@@ -61,11 +70,13 @@ def draw(found: Structure, path: Path) -> None:
     kinds = list(dict.fromkeys(block.kind for block in found.blocks))
     for block in found.blocks:
         _box(axes, place[block.name], block.name, COLOURS[kinds.index(block.kind) % len(COLOURS)])
-    edges = {True: 0.0, False: len(layers) + 1.0}
+    outside = _outside(found, tall, len(layers) + 1.0)
+    for source, target in found.wires:
+        if target in place and source in place:
+            _wire(axes, place[source], place[target])
     for link in found.links:
-        middle = (tall - 1) / 2
-        start = place.get(link.source, (edges[True], middle))
-        end = place.get(link.target, (edges[False], middle))
+        start = place.get(link.source) or outside[link.source_port]
+        end = place.get(link.target) or outside[link.target_port]
         _arrow(axes, start, end)
         for name, spot, port in (
             (link.source, start, link.source_port),
@@ -82,6 +93,35 @@ def draw(found: Structure, path: Path) -> None:
     axes.axis("off")
     figure.savefig(path, dpi=130, bbox_inches="tight")
     plt.close(figure)
+
+
+def _outside(found: Structure, tall: int, right: float) -> dict[str, tuple[float, float]]:
+    """Where the component's own ports stand: inputs on the left, outputs on the right, one above the other."""
+    inputs = dict.fromkeys(link.source_port for link in found.links if link.source == OUTSIDE)
+    outputs = dict.fromkeys(link.target_port for link in found.links if link.target == OUTSIDE)
+    spots = {}
+    for x, ports in ((0.0, list(inputs)), (right, list(outputs))):
+        for k, port in enumerate(ports):
+            spots[port] = (x, (tall - 1) / 2 + ((len(ports) - 1) / 2 - k) * 0.8)
+    return spots
+
+
+def _wire(axes: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Beside the boxes where both stand in one column, to the left of them."""
+    same = start[0] == end[0]
+    axes.annotate(
+        "",
+        xy=(end[0] - 0.28, end[1]),
+        xytext=(start[0] + (-0.28 if same else 0.28), start[1]),
+        arrowprops={
+            "arrowstyle": "-|>",
+            "color": "#d8b26a",
+            "lw": 0.8,
+            "linestyle": "--",
+            "connectionstyle": f"arc3,rad={0.5 if same else 0.0}",
+        },
+        zorder=0,
+    )
 
 
 def _box(axes: Any, spot: tuple[float, float], name: str, colour: str) -> None:

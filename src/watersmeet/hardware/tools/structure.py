@@ -1,7 +1,9 @@
 """The structure of a component as it was elaborated: which blocks it is made of, and which streams link them.
 
 What stays true: nothing is drawn that is not there. Blocks are the component's submodules that have streams; a link is a stream of one
-block whose ``valid`` depends, through the component's own assignments, on that of the other.
+block whose ``valid`` depends, through the component's own assignments, on that of the other. Blocks that are
+linked by other ports than streams (a chain in lock step, whose rows need no handshake) have *wires* between them: one for each two
+blocks and direction.
 """
 
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from typing import Any
 from amaranth.hdl import Fragment, Value
 from amaranth.hdl._ast import Assign, Signal
 
-from watersmeet.hardware.ports import Port, stream_ports
+from watersmeet.hardware.ports import Port, stream_ports, wires
 
 OUTSIDE = ""
 
@@ -41,6 +43,7 @@ class Structure:
     kind: str
     blocks: tuple[Block, ...]
     links: tuple[Link, ...]
+    wires: tuple[tuple[str, str], ...] = ()  # from block to block
 
 
 def structure(design: Any) -> Structure:
@@ -65,7 +68,25 @@ def structure(design: Any) -> Structure:
             source, given = origin
             links.append(Link(source, given.name, name, port.name, port.width))
     kinds = tuple(Block(name, _kind(block)) for name, block in blocks.items() if stream_ports(block))
-    return Structure(_kind(design), kinds, tuple(links))
+    return Structure(_kind(design), kinds, tuple(links), _wires(blocks, driver))
+
+
+def _wires(blocks: dict[str, Any], driver: dict[int, Any]) -> tuple[tuple[str, str], ...]:
+    """Which blocks have a port that is no stream and is driven by such a port of another block."""
+    giver: dict[int, str] = {}
+    takers: list[tuple[str, Any]] = []
+    for name, block in blocks.items():
+        for inward, value in wires(block).values():
+            if inward:
+                takers.append((name, value))
+            else:
+                giver[id(value)] = name
+    found: dict[tuple[str, str], None] = {}
+    for name, value in takers:
+        for signal in _signals(driver.get(id(value), 0)):
+            if id(signal) in giver:
+                found[giver[id(signal)], name] = None
+    return tuple(found)
 
 
 def _kind(block: Any) -> str:
