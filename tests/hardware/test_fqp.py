@@ -14,7 +14,7 @@ from watersmeet.errors import FabricError, OptionError, WatersmeetError
 from watersmeet.hardware.fqp import DESIGNS, FIGURES, measuring, run
 from watersmeet.hardware.fqp.buffer_manager import BufferManager, For
 from watersmeet.hardware.fqp.dealer import Dealer
-from watersmeet.hardware.fqp.designs import rows
+from watersmeet.hardware.fqp.designs import workload
 from watersmeet.hardware.fqp.op_block import OpBlock
 from watersmeet.hardware.fqp.running import Answer, Step
 from watersmeet.hardware.fqp.window_buffer import WindowBuffer
@@ -291,7 +291,7 @@ def test_every_design_builds_and_agrees_with_the_processor() -> None:
     for design in DESIGNS:
         if design.drive is not None:
             parameters, sizes = small[design.name]
-            found = design.run(parameters, rows(60, values=4), sizes=sizes)
+            found = design.run(parameters, workload(60, values=4), sizes=sizes)
             assert found.agrees
             assert len(found.results) > 20
         else:
