@@ -40,7 +40,7 @@ def on_chain(script: list[Step], **options: Any) -> Answer:
 
 
 @pytest.mark.parametrize("name", FABRICS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_queries_that_come_and_go_give_what_the_processor_gives(name: str, seed: int) -> None:
     found = answer(name, seed, 120)
     if found is not None:
@@ -196,11 +196,7 @@ def test_without_a_mutation_both_agree() -> None:
     assert sound()
 
 
-FAST = (
-    "no stall between streams",
-    "expiry a row late",
-    "no bypass for rows that are wanted",
-)  # each is compiled
+FAST = ("no stall between streams", "expiry a row late")  # each is compiled
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ CHAINS = Parameter(2, 1, 16, what="chains beside each other")
 
 def workload(count: int, values: int = 32, seed: int = 0) -> list[tuple[str, dict[str, int]]]:
     """Rows of two streams, in turns of one to four."""
-    rng, found = Random(seed), []
+    rng = Random(seed)
+    found: list[tuple[str, dict[str, int]]] = []
     while len(found) < count:
         stream = rng.choice("ab")
         found += [(stream, {"k": rng.randrange(values)}) for _ in range(rng.randint(1, 4))]
