@@ -14,7 +14,7 @@ from watersmeet.errors import FabricError, OptionError, WatersmeetError
 from watersmeet.hardware.fqp import DESIGNS, FIGURES, measuring, run
 from watersmeet.hardware.fqp.buffer_manager import BufferManager, For
 from watersmeet.hardware.fqp.dealer import Dealer
-from watersmeet.hardware.fqp.designs import rows
+from watersmeet.hardware.fqp.designs import workload
 from watersmeet.hardware.fqp.op_block import OpBlock
 from watersmeet.hardware.fqp.running import Answer, Step
 from watersmeet.hardware.fqp.window_buffer import WindowBuffer
@@ -40,7 +40,7 @@ def on_chain(script: list[Step], **options: Any) -> Answer:
 
 
 @pytest.mark.parametrize("name", FABRICS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_queries_that_come_and_go_give_what_the_processor_gives(name: str, seed: int) -> None:
     found = answer(name, seed, 120)
     if found is not None:
@@ -196,11 +196,7 @@ def test_without_a_mutation_both_agree() -> None:
     assert sound()
 
 
-FAST = (
-    "no stall between streams",
-    "expiry a row late",
-    "no bypass for rows that are wanted",
-)  # each is compiled
+FAST = ("no stall between streams", "expiry a row late")  # each is compiled
 
 
 @pytest.mark.parametrize(
@@ -291,7 +287,7 @@ def test_every_design_builds_and_agrees_with_the_processor() -> None:
     for design in DESIGNS:
         if design.drive is not None:
             parameters, sizes = small[design.name]
-            found = design.run(parameters, rows(60, values=4), sizes=sizes)
+            found = design.run(parameters, workload(60, values=4), sizes=sizes)
             assert found.agrees
             assert len(found.results) > 20
         else:

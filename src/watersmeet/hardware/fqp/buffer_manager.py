@@ -17,7 +17,7 @@ from watersmeet.hardware.fqp.window_buffer import SEGMENT, held
 from watersmeet.hardware.fqp.words import BLOCK, HEAD, ROW, VALUE, WORD
 
 
-class For(enum.Enum, shape=2):
+class For(enum.Enum, shape=2):  # type: ignore[call-arg]
     """Who wants a row or instruction, beside the neighbour."""
 
     NOBODY = 0

@@ -21,9 +21,10 @@ WINDOW = Parameter(16, 1, 1 << 12, what="rows of each stream that a block holds"
 CHAINS = Parameter(2, 1, 16, what="chains beside each other")
 
 
-def rows(count: int, values: int = 32, seed: int = 0) -> list[tuple[str, dict[str, int]]]:
+def workload(count: int, values: int = 32, seed: int = 0) -> list[tuple[str, dict[str, int]]]:
     """Rows of two streams, in turns of one to four."""
-    rng, found = Random(seed), []
+    rng = Random(seed)
+    found: list[tuple[str, dict[str, int]]] = []
     while len(found) < count:
         stream = rng.choice("ab")
         found += [(stream, {"k": rng.randrange(values)}) for _ in range(rng.randint(1, 4))]
@@ -33,14 +34,17 @@ def rows(count: int, values: int = 32, seed: int = 0) -> list[tuple[str, dict[st
 def _drive(
     name: str, fabric: Fabric, parameters: Mapping[str, int], streams: Any, simulator: str, options: Any
 ) -> Run:
-    """``streams``: rows in order of arrival, ``("a", {"k": 3})``. One query a chain, each with a band of its own."""
+    """``streams``: rows in order of arrival, ``("a", {"k": 3})``. One query a chain, each with a band of its own.
+
+    ``rows``: how many, without streams; the other options are those of ``running.run``.
+    """
     window, size = parameters["blocks"] * parameters["window"], parameters.get("chains", 1)
     sides = [f"last_rows({one}, {window}) {one}" for one in "ab"]
     queries = [
         f"CREATE QUERY q{k} AS SELECT a.k AS a, b.k AS b FROM {' JOIN '.join(sides)} ON a.k = b.k + {k}"
         for k in range(size)
     ]
-    given: Sequence[Step] = rows(400) if streams is None else list(streams)
+    given: Sequence[Step] = workload(options.pop("rows", 400)) if streams is None else list(streams)
     windows = {"a": Rows(window), "b": Rows(window)}
     answer = run(fabric, [*queries, *given], schemas=SCHEMAS, windows=windows, simulator=simulator, **options)
     notes = {"words of instructions": answer.instructions, "queries": size}

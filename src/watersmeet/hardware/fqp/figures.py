@@ -17,7 +17,10 @@ _TUPLES = (  # at 125 MHz: 9.61, 11.36 and 1.44 million a second
 _TURN = "a turn of the streams costs the way through the chain (dealer.py), a row one cycle a held row"
 
 
-_SHARE = "another family, another tool; the processing unit has the query buffer with it, and the lanes' buffers are in registers"
+_SHARE = (
+    "another family and tool; here a word is 80 bits and each way in and out of a block has two of them in registers, which take a fifth"
+    " of the LUTs and a third of the registers"
+)
 CLOCK = 125.0  # MHz, the thesis's: rates are ours in cycles, at its clock; no clock is claimed
 _RAW = "cycles of one block, times 24 blocks, at the thesis's clock"
 

@@ -5,6 +5,7 @@ Yosys for another family than the thesis's: shares can be compared, numbers cann
 """
 
 import json
+import re
 import tempfile
 from collections import Counter
 from functools import cache
@@ -39,7 +40,7 @@ def units(window: int = 64) -> dict[str, dict[str, int]]:
         modules = json.loads((folder / "stat.json").read_text())["modules"]
     found: dict[str, Counter[str]] = {}
     for name, stat in modules.items():
-        part = name.lstrip("\\").removeprefix("top").lstrip(".").split(".")[0]
+        part = re.split(r"[.$]", name.lstrip("\\").removeprefix("top.design").lstrip("."))[0]
         unit = next((unit for unit, parts in UNITS.items() if part in parts), "coordinator unit")
         found.setdefault(unit, Counter()).update(stat.get("num_cells_by_type", {}))
     return {unit: resources(cells) for unit, cells in found.items()}
