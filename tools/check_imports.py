@@ -183,6 +183,15 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "split_join": ("join_core", "nodes"),
         "split_join_run": ("split_join",),
     },
+    "hardware/tools": {
+        "yowasp": (),
+        "verilog": (),
+        "structure": (),
+        "draw": ("structure",),
+        "strip": (),
+        "formal": ("yowasp",),
+        "synth": ("yowasp",),
+    },
     "hardware/simulate": {
         "trace": (),
         "watch": (),
@@ -190,7 +199,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "model": ("lines",),
         "python": ("lines", "watch"),
         "compiled": ("lines", "watch"),
-        "session": ("trace", "model", "python", "compiled"),
+        "verilator": ("compiled",),
+        "session": ("trace", "model", "python", "verilator"),
     },
     "hardware/simulate/compiled": {
         "ir": (),
