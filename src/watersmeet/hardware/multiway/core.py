@@ -28,6 +28,7 @@ class TwoStageCore(wiring.Component):
         deal: str = ALONE,
         cores: int = 1,
         queue: int = 4,
+        line: int = 32,
     ) -> None:
         if widths.streams != 3:
             raise OptionError(
@@ -38,8 +39,8 @@ class TwoStageCore(wiring.Component):
                 "stash must be 0 if all windows are split: a core does not hear of the rows of others that expire; use the exact one"
             )
         self.widths, self.stash = widths, stash
-        self.args_first = (widths, a, b, spare, stash, bool(recompute), deal, cores, queue)
-        self.args_second = (widths, b, b + spare, c)
+        self.args_first = (widths, a, b, spare, stash, bool(recompute), deal, cores, queue, line)
+        self.args_second = (widths, b, b + spare, c, line)
         super().__init__(
             {
                 "position": In(range(max(2, cores))),
@@ -48,7 +49,7 @@ class TwoStageCore(wiring.Component):
                 "covered": Out(range(a + 1)),  # rows of A whose pairs are all in the stash
                 "pairs": Out(range(max(2, stash + 1))),  # in the stash
                 "invalid": Out(1),  # pairs are missing
-                "level": Out(8),  # partial results between the stages
+                "level": Out(range(line + 1)),  # partial results between the stages
             }
         )
 

@@ -23,7 +23,7 @@ from amaranth.lib.wiring import In, Out
 from watersmeet.hardware.blocks import Fifo
 from watersmeet.hardware.multiway.layout import Widths
 from watersmeet.hardware.multiway.ring import Ring
-from watersmeet.hardware.multiway.second import IN_FLIGHT, LINE, line_layout
+from watersmeet.hardware.multiway.second import IN_FLIGHT, line_layout
 from watersmeet.hardware.multiway.stash import Stash
 
 A, B, C = 0, 1, 2  # streams, and what is looked through; a row of C never looks through C
@@ -46,16 +46,17 @@ class FirstStage(wiring.Component):
         deal: str,
         cores: int,
         queue: int,
+        line: int,
     ) -> None:
         self.widths, self.a, self.b, self.spare = widths, a, b, spare
         self.stash, self.recompute, self.deal, self.cores, self.queue = stash, recompute, deal, cores, queue
-        self.message = line_layout(widths, b + spare, b)
+        self.messages, self.message = line, line_layout(widths, b + spare, b)
         super().__init__(
             {
                 "position": In(range(max(2, cores))),
                 "rows": In(stream.Signature(widths.row)),
                 "line": Out(stream.Signature(self.message)),
-                "line_level": In(range(LINE + 1)),
+                "line_level": In(range(line + 1)),
                 "slot_b": In(range(max(2, b + spare))),
                 "found_b": Out(widths.stored),
                 "released": In(2),
@@ -104,7 +105,7 @@ class FirstStage(wiring.Component):
         self.settled = Signal(init=1)  # covered rows and pairs will not change
         room = Signal()
         m.d.sync += room.eq(
-            (self.line_level <= LINE - IN_FLIGHT) & (self.out.level <= self.out.depth - IN_FLIGHT)
+            (self.line_level <= self.messages - IN_FLIGHT) & (self.out.level <= self.out.depth - IN_FLIGHT)
         )
         m.d.comb += [self.settled.eq(1), self.reads.eq(self.active & room), self.invalid.eq(0)]
         if self.stash:
@@ -157,7 +158,6 @@ class FirstStage(wiring.Component):
                 self.at.eq(Mux(self.at == 0, bottom, self.at - 1)),
                 self.left.eq(self.left - 1),
                 self.now.age.eq(self.now.age + 1),
-                self.now.store.eq(0),
             ]
             with m.If(self.left == 1):
                 m.d.sync += [
@@ -287,6 +287,7 @@ class FirstStage(wiring.Component):
         m.d.sync += [
             early.eq(self.now),
             early.release.eq(self.now.lock & self.last),
+            early.store.eq(self.now.store & self.last),
             early_valid.eq(self.reads),
             late.eq(early),
             late_valid.eq(early_valid),

@@ -4,12 +4,12 @@ As printed, every window is split over the P cores: a row is stored by the core 
 result whose two stored rows lie on different cores is found by nobody, and of N streams about 1 / P^(N-2) of the results are left:
 here 1 / P. ``exact=0`` builds it so.
 
-``exact=1`` deals out stream 0 only, and has the other two whole on every core. A row of streams 1 and 2 looks on all cores, first through
-the core's share of stream 0, then through all of the third. A row of stream 0 looks on all cores too: each takes its part of stream
-1, by age, and goes on through all of stream 2. So each result is found once: on the home core of its row of stream 0, or, if that came
-last, on the core whose part the row of stream 1 was in. A row reads W / P slots on each core whichever stream it is of, as in the
-printed design, and all cores keep step. The second stage reads whole windows, though seldom, so stream 1 needs more spare slots (4 P). The
-price is memory, P times the windows of two streams.
+``exact=1`` deals out stream 0 only, and has the other two whole on every core. A row of streams 1 and 2 looks on all cores, first
+through the core's share of stream 0, then through all of the third. A row of stream 0 looks on all cores too: each takes its part of
+stream 1, by age, and goes on through all of stream 2. So each result is found once: on the home core of its row of stream 0, or, if
+that came last, on the core whose part the row of stream 1 was in. A row reads W / P slots on each core whichever stream it is of, as
+in the printed design, and all cores keep step. The second stage reads whole windows, though seldom, so stream 1 needs more spare
+slots and the stages a longer queue between them (4 P). The price is memory, P times the windows of two streams.
 
 A stash works too (``stash`` pairs a core), which the thesis leaves open (6.4.6). Then a row of stream 0 looks through all of stream 1, on
 its home core only, so all its pairs are in that core's stash, and rows of stream 1 expire on all. Such a row holds up one core for W
@@ -56,6 +56,7 @@ class ParallelMJ(wiring.Component):
         self.widths, self.window, self.cores = Widths(3, key, keys, number, band), window, cores
         self.share, self.exact, self.stash = window // cores, bool(exact), stash
         self.spare = spare or (max(8, 4 * cores) if exact else 8)
+        self.line = max(32, 4 * cores) if exact else 32  # messages between the stages
         self.queue = queue or (4 * cores if exact and stash else 4)
         super().__init__(
             {
@@ -63,7 +64,7 @@ class ParallelMJ(wiring.Component):
                 "results": Out(stream.Signature(self.widths.result)),
             }
         )
-        self.watch = {"level_0": Signal(8), "pairs_0": Signal(range(max(2, stash + 1)))}
+        self.watch = {"level_0": Signal(range(self.line + 1)), "pairs_0": Signal(range(max(2, stash + 1)))}
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -108,5 +109,16 @@ class ParallelMJ(wiring.Component):
         deal = ALONE if self.cores == 1 else EXACT if self.exact else PRINTED
         other = whole if self.exact else share
         return Shared(
-            self.core_class, w, share, other, other, self.spare, self.stash, 1, deal, self.cores, self.queue
+            self.core_class,
+            w,
+            share,
+            other,
+            other,
+            self.spare,
+            self.stash,
+            1,
+            deal,
+            self.cores,
+            self.queue,
+            self.line,
         )

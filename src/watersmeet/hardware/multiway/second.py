@@ -16,7 +16,6 @@ from watersmeet.hardware.multiway.layout import Widths
 from watersmeet.hardware.multiway.ring import Ring
 
 IN_FLIGHT = 8  # matches that may still come once a queue has said that it is full, with one to spare
-LINE = 32  # messages between the two stages
 
 
 def line_layout(widths: Widths, slots_b: int, b: int) -> Any:
@@ -40,8 +39,8 @@ def line_layout(widths: Widths, slots_b: int, b: int) -> Any:
 class SecondStage(wiring.Component):
     """``released`` counts the rows of C that are done with B: 0, 1 or 2 in a cycle."""
 
-    def __init__(self, widths: Widths, b: int, slots_b: int, c: int) -> None:
-        self.widths, self.b, self.slots_b, self.c = widths, b, slots_b, c
+    def __init__(self, widths: Widths, b: int, slots_b: int, c: int, line: int) -> None:
+        self.widths, self.b, self.slots_b, self.c, self.messages = widths, b, slots_b, c, line
         self.message = line_layout(widths, slots_b, b)
         super().__init__(
             {
@@ -50,14 +49,14 @@ class SecondStage(wiring.Component):
                 "found_b": In(widths.stored),
                 "released": Out(2),
                 "results": Out(stream.Signature(widths.result)),
-                "level": Out(range(LINE + 1)),
+                "level": Out(range(line + 1)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         w = self.widths
-        m.submodules.queue = queue = Fifo(self.message, LINE)
+        m.submodules.queue = queue = Fifo(self.message, self.messages)
         wiring.connect(m, wiring.flipped(self.line), queue.i)
         m.submodules.results = results = Fifo(w.result, 2 * IN_FLIGHT)
         wiring.connect(m, results.o, wiring.flipped(self.results))
