@@ -169,6 +169,7 @@ def test_queries_that_change_while_rows_flow_lose_and_double_nothing() -> None:
     assert all(found.results[name] for name in "qrzp")
 
 
+@pytest.mark.slow
 def test_a_change_that_resets_what_stays_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def reset(b_id: int, before: Any, after: Any) -> list[Any]:
         return [lowered.Instruction("reset", b_id, 0), *after]
