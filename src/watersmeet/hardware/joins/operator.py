@@ -11,6 +11,7 @@ thesis (how many cores, which of them this is), LOW and HIGH the second (the con
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.lib import enum
 
@@ -22,7 +23,7 @@ ALL = 0xFFFF  # a segment for all cores
 UNBOUNDED, NEGATED = 1, 2  # flags
 
 
-class Segment(enum.Enum, shape=4):
+class Segment(enum.Enum, shape=4):  # type: ignore[call-arg]
     """What the operand is. JOIN: how many cores; it also empties the windows, and nobody has a position. POSITION: which of them one
     core is. WINDOW: rows of a sub-window. LOW, HIGH: a bound."""
 
@@ -67,7 +68,7 @@ def program(
     """
     layout = word_layout(len(bands), bits)
 
-    def segment(name: Segment, operand: int, attribute: int = 0, flags: int = 0, core: int = ALL) -> int:
+    def segment(name: Any, operand: int, attribute: int = 0, flags: int = 0, core: int = ALL) -> int:
         number = name.value | attribute << 4 | flags << 8 | core << 16
         limit = 1 << (bits - 1)
         if not -limit <= operand < limit:

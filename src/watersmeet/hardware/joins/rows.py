@@ -11,7 +11,7 @@ from amaranth.lib import data, enum
 NUMBER = 32  # bits of an arrival number
 
 
-class Kind(enum.Enum, shape=2):
+class Kind(enum.Enum, shape=2):  # type: ignore[call-arg]
     """What a word on the distribution network is."""
 
     OPERATOR = 0

@@ -70,6 +70,17 @@ class SplitJoin(wiring.Component):
             self._gather(m, self.cores)
         return m
 
+    @staticmethod
+    def tell(values: dict[str, int]) -> str:
+        """What a core is at, for people: whose scan reads which row, and how many results wait."""
+        stream, other = ("s", "r") if values["is_s"] else ("r", "s")
+        parts = []
+        if values["scanning"]:
+            parts.append(f"{stream}{values['probe']} reads {other}[{values['at']}]")
+        if values["results"]:
+            parts.append(f"{values['results']} found")
+        return ", ".join(parts)
+
     def _distribute(self, m: Module) -> None:
         """A tree of DNodes, each level ``fan`` times as wide, until there is an end for every core."""
         ends: list[Any] = [wiring.flipped(self.words)]

@@ -165,7 +165,7 @@ def _latency_figure(cores: int, scalable: int) -> Figure:
         lambda: latency(cores, 16 * cores, scalable),
         goal="about",
         slow=cores > 16,
-        note="the thesis draws microseconds in a figure without numbers; ours is the sub-window plus the levels of both trees",
+        note="a curve without numbers",
     )
 
 

@@ -68,7 +68,7 @@ class StorageCore(wiring.Component):
         self._bounds(m)
         return m
 
-    def _segment(self, name: Segment) -> Any:
+    def _segment(self, name: Any) -> Any:
         """Whether the word is this segment, for this core."""
         number = self.word.row.number
         core = number[16:32]

@@ -3,7 +3,9 @@
 What stays true: which simulator runs changes nothing but the time it takes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from watersmeet.errors import OptionError, WatersmeetError
@@ -13,7 +15,8 @@ from watersmeet.hardware.simulate.model import Model
 from watersmeet.hardware.simulate.python import PythonModel
 from watersmeet.hardware.simulate.trace import Trace
 
-SIMULATORS = ("auto", "compiled", "python")
+SIMULATORS = ("auto", "compiled", "python", "verilator")
+OBSERVERS: ContextVar[tuple[list[tuple[Any, Trace]], ...]] = ContextVar("observers", default=())
 
 
 class Session:
@@ -80,7 +83,8 @@ def simulate(
     repeated round and round. ``constants``: values of ports that are no streams. Raises if ``cycles`` were not enough for
     everything to be taken.
     """
-    session = Session(design, simulator, watch, constants)
+    observers = OBSERVERS.get()
+    session = Session(design, simulator, watch or bool(observers), constants)
     for name, pattern in (stalls or {}).items():
         session.stall(name, pattern)
     for name in offers or {}:
@@ -95,7 +99,7 @@ def simulate(
                 f"{source.port.name} must be taken within {cycles} cycles; got {len(source.taken)} of"
                 f" {len(source.payloads)}; give more cycles, or look for what blocks"
             )
-    return Trace(
+    trace = Trace(
         simulator=session.model.name,
         cycles=lines.last + 1,
         simulated=lines.cycle,
@@ -104,6 +108,20 @@ def simulate(
         given={name: sink.given for name, sink in lines.sinks.items()},
         watched=lines.watched,
     )
+    for seen in observers:
+        seen.append((design, trace))
+    return trace
+
+
+@contextmanager
+def observed() -> Iterator[list[tuple[Any, Trace]]]:
+    """While it lasts, every ``simulate`` watches, and its design and trace are in the list."""
+    seen: list[tuple[Any, Trace]] = []
+    token = OBSERVERS.set((*OBSERVERS.get(), seen))
+    try:
+        yield seen
+    finally:
+        OBSERVERS.reset(token)
 
 
 def _model(design: Any, simulator: str, watch: bool, constants: Mapping[str, int]) -> Model:
@@ -112,9 +130,12 @@ def _model(design: Any, simulator: str, watch: bool, constants: Mapping[str, int
     values = _constants(design, constants)
     if simulator == "python":
         return PythonModel(design, watch, values)
-    from watersmeet.hardware.simulate.compiled.model import (
-        CompiledModel,
-    )  # LLVM and Yosys only when asked for
+    # LLVM, Yosys and Verilator only when they are asked for.
+    if simulator == "verilator":
+        from watersmeet.hardware.simulate.verilator import VerilatorModel
+
+        return VerilatorModel(design, watch, values)
+    from watersmeet.hardware.simulate.compiled.model import CompiledModel
 
     return CompiledModel(design, watch, values)
 

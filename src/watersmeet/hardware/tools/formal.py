@@ -1,6 +1,6 @@
 """Proofs that a block loses and doubles no row, for all inputs and all handshakes up to a number of cycles.
 
-``Conserves`` puts a block between free handshakes and counts. For each *path* (an input, an output, and the mark that rows of that
+``Conserves`` puts a block between free handshakes and counts. For each *way* (an input, an output, and the mark that rows of that
 input carry, if several share the output) it asserts, in every cycle:
 
 - the n-th row that leaves is the n-th that was taken, for an n that is free (so for every n);
@@ -29,7 +29,7 @@ COUNT = 4  # bits of the counters; enough for 15 cycles
 
 
 @dataclass(frozen=True)
-class Path_:
+class Way:
     """Rows of input ``source`` leave by output ``sink``; ``mark``: what their lowest bits are, if not free."""
 
     source: str
@@ -49,10 +49,10 @@ class Proof:
 class Conserves(wiring.Component):
     """A block, free inputs, and the assertions."""
 
-    def __init__(self, block: Any, paths: Sequence[Path_], patience: int, mark_bits: int = 0) -> None:
-        self.block, self.paths, self.patience, self.mark_bits = block, paths, patience, mark_bits
+    def __init__(self, block: Any, ways: Sequence[Way], patience: int, mark_bits: int = 0) -> None:
+        self.block, self.ways, self.patience, self.mark_bits = block, ways, patience, mark_bits
         self.ports = {port.name: port for port in stream_ports(block)}
-        free = {}
+        free: dict[str, Any] = {}
         for name, port in self.ports.items():
             free |= (
                 {f"{name}_valid": In(1), f"{name}_payload": In(port.width)}
@@ -72,7 +72,7 @@ class Conserves(wiring.Component):
         m.d.comb += n.eq(chosen)
         with m.If(first):
             m.d.comb += n.eq(self.which)
-        marks = {path.source: path.mark for path in self.paths}
+        marks = {way.source: way.mark for way in self.ways}
         quiet = Signal(init=1)
         m.d.comb += quiet.eq(1)
         for name, port in self.ports.items():
@@ -94,8 +94,8 @@ class Conserves(wiring.Component):
         m.d.sync += still.eq(0)
         with m.If(quiet):
             m.d.sync += still.eq(still + (still <= self.patience))
-        for path in self.paths:
-            self._path(m, path, n, still > self.patience)
+        for way in self.ways:
+            self._way(m, way, n, still > self.patience)
         return m
 
     def _steady(self, m: Module, port: Any) -> None:
@@ -104,9 +104,9 @@ class Conserves(wiring.Component):
         with m.If(waited):
             m.d.comb += [Assert(port.valid), Assert(port.payload == before)]
 
-    def _path(self, m: Module, path: Path_, n: Signal, drained: Any) -> None:
-        source, sink = self.ports[path.source], self.ports[path.sink]
-        name = f"{path.source}_{path.sink}"
+    def _way(self, m: Module, way: Way, n: Signal, drained: Any) -> None:
+        source, sink = self.ports[way.source], self.ports[way.sink]
+        name = f"{way.source}_{way.sink}"
         came, left = Signal(COUNT, name=f"came_{name}"), Signal(COUNT, name=f"left_{name}")
         held, row = Signal(name=f"held_{name}"), Signal(source.width, name=f"row_{name}")
         with m.If(source.valid & source.ready):
@@ -114,8 +114,8 @@ class Conserves(wiring.Component):
             with m.If(came == n):
                 m.d.sync += [held.eq(1), row.eq(source.payload)]
         mine = sink.valid & sink.ready
-        if path.mark is not None:
-            mine = mine & (sink.payload[: self.mark_bits] == path.mark)
+        if way.mark is not None:
+            mine = mine & (sink.payload[: self.mark_bits] == way.mark)
         with m.If(mine):
             m.d.sync += left.eq(left + 1)
             m.d.comb += Assert(left < came)  # blocks here take at least a cycle
@@ -127,18 +127,14 @@ class Conserves(wiring.Component):
 
 def prove(
     block: Any,
-    paths: Sequence[Path_],
+    ways: Sequence[Way],
     cycles: int = 10,
     patience: int = 6,
     mark_bits: int = 0,
-    seconds: float = 300,
+    seconds: float = 3600,
 ) -> Proof:
     """Looks for handshakes and rows that lose, double or change one within so many cycles."""
-    text = text_of(Conserves(block, paths, patience, mark_bits), watch=False)
-    script = (
-        "read_rtlil top.il\nhierarchy -top top\nproc\nflatten\nmemory -nomap\nmemory_map\nopt\nchformal -lower\nopt_clean\n"
-        f"sat -seq 1 -maxsteps {cycles} -tempinduct-baseonly -tempinduct -prove-asserts -set-def-inputs -set-at 1 rst 0 -show-inputs\n"
-    )
+    text = text_of(Conserves(block, ways, patience, mark_bits), watch=False)
     script = (
         "read_rtlil top.il\nhierarchy -top top\nproc\nflatten\nmemory\nopt\nchformal -lower\nopt_clean\n"
         f"sat -tempinduct -tempinduct-baseonly -maxsteps {cycles} -prove-asserts -set-def-inputs -set rst 0 -show-inputs\n"

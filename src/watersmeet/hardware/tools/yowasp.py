@@ -21,7 +21,7 @@ def tool_version(tool: str) -> str:
 
 def run(tool: str, arguments: list[str], folder: Path, seconds: float = 3600) -> str:
     """What the tool prints; an error with its last lines if it fails."""
-    module, function, package = TOOLS[tool]
+    module, function, _ = TOOLS[tool]
     need(tool, module, "hardware")
     code = f"import sys, {module} as tool; sys.exit(tool.{function}(sys.argv[1:]))"
     try:

@@ -8,7 +8,7 @@ A body in many lanes is many instances of one module, a lane each: registers lie
 instruction does the work of all. Its outputs must come from registers alone (``early``), so that they are there before anybody's inputs.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from watersmeet.errors import WatersmeetError
@@ -118,9 +118,10 @@ class Body:
         self._compute([part for part in self.order if part in cone])
         return {part: self.gather(bits) for part, bits in self.outputs()}
 
-    def give(self, values: dict[Part, Value]) -> None:
+    def give(self, values: Mapping[Part, Value]) -> None:
         """The inputs, and what others give."""
-        self._values.update(values)
+        for part, value in values.items():
+            self._values[part] = value
 
     def compute(self) -> None:
         """Every cell."""

@@ -8,8 +8,8 @@ import numpy as np
 from watersmeet.hardware.ports import stream_ports
 from watersmeet.hardware.simulate.compiled.ir import stored_bytes
 from watersmeet.hardware.simulate.compiled.loop import FULL, NEVER, SETTLED, Places, watch_words
-from watersmeet.hardware.simulate.compiled.netlist import WATCH, text_of
-from watersmeet.hardware.simulate.compiled.program import program
+from watersmeet.hardware.simulate.compiled.netlist import WATCH, Text, text_of
+from watersmeet.hardware.simulate.compiled.program import Program, program
 from watersmeet.hardware.simulate.lines import Lines, Sink, Source
 
 ROOM = 1 << 16  # results of one output, and watched cycles, a call
@@ -27,8 +27,8 @@ class CompiledModel:
         self._sources = [port.name for port in ports if port.inward]
         self._sinks = [port.name for port in ports if not port.inward]
         numbers = {name: int(value) for name, (_, value) in constants.items()}
-        self._program = program(text, self._sources, self._sinks, numbers)
-        self._state = _aligned(self._program.state)
+        self._program = self._made(text, numbers)
+        self._state = self._begun()
         self._places = Places(self._sources, self._sinks).index
         self._control = np.zeros(len(self._places), np.int64)
         widths = self._program.widths
@@ -37,6 +37,14 @@ class CompiledModel:
             name: (np.zeros(stored_bytes(widths[name]) * (ROOM + 1), np.uint8), np.zeros(ROOM + 1, np.int64))
             for name in self._sinks
         }
+
+    def _made(self, text: Text, numbers: dict[str, int]) -> Program:
+        return program(text, self._sources, self._sinks, numbers)
+
+    def _begun(self) -> int:
+        """Where the state lies, before the first cycle."""
+        self._bytes = _aligned(self._program.state)
+        return int(self._bytes.ctypes.data)
 
     def run(self, lines: Lines, until: int, idle: int | None) -> bool:
         if lines.cycle >= until:
@@ -50,7 +58,7 @@ class CompiledModel:
             stop = min(until, lines.cycle + ROOM) if self.watched else until
             seen = np.zeros((max(1, stop - lines.cycle), sum(self._watch_words)), np.uint64)
             self._set(until=stop, watch=seen.ctypes.data)
-            why = self._program.run(self._control.ctypes.data, self._state.ctypes.data)
+            why = self._program.run(self._control.ctypes.data, self._state)
             self._see(lines, seen)
             lines.cycle, lines.last = self._get("cycle"), self._get("last")
             for name in self._sinks:

@@ -42,7 +42,7 @@ def program(text: Text, sources: list[str], sinks: list[str], constants: dict[st
     """The component's program: from this process, from disk, or built now."""
     key = _key(text, sources, sinks, constants)
     if key not in _loaded:
-        path = _folder() / f"{key}.model"
+        path = folder() / f"{key}.model"
         try:
             head, code = _read(path)
         except (OSError, ValueError):
@@ -123,7 +123,7 @@ def _load(head: dict[str, Any], content: bytes) -> Program:
     return Program(made(engine.get_function_address("run")), content[: head["state"]], head["widths"], engine)
 
 
-def _folder() -> Path:
+def folder() -> Path:
     """Where programs are kept: the user's cache, or a temporary folder where that cannot be written."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "watersmeet" / "hardware"
     last = Path(tempfile.gettempdir()) / f"watersmeet-{os.getuid()}" / "hardware"
