@@ -137,8 +137,8 @@ def test_a_join_of_three_streams_is_the_engines(seed: int, name: str) -> None:
 
 GROUPS = [
     "SELECT t, k, SUM(m * (1 - x)) AS s, COUNT(*) AS n, MIN(d) AS l FROM a GROUP BY t, k",
-    "SELECT t, AVG(m) AS v, MAX(x) AS h, COUNT(x) AS n FROM a WHERE k > 1 GROUP BY t ORDER BY t DESC NULLS FIRST",
-    "SELECT a.k, SUM(b.x) AS s FROM a JOIN b ON a.k = b.k GROUP BY a.k ORDER BY s DESC, k LIMIT 3",
+    "SELECT t, AVG(m) AS v, MAX(x) AS h, COUNT(x) AS n FROM a WHERE k > 1 GROUP BY t ORDER BY t DESC NULLS FIRST LIMIT 5",
+    "SELECT a.k, SUM(b.x) AS s FROM a JOIN b ON a.k = b.k GROUP BY a.k ORDER BY s DESC, a.k LIMIT 3",
 ]
 
 
