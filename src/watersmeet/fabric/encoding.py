@@ -47,10 +47,11 @@ BODY = (
 WORD = 80
 NETWORK_INSTS = ("gswitch_l", "gswitch_d", "lswitch")
 LANES = ("", "r", "s")
+# The last three are what a step of an aggregation computes in hardware (``hardware/ssp``).
 FUNCTIONS = (
     "", "key", "ascending", "descending", "ascending_nulls_last", "descending_nulls_first", "count", "count_distinct", "sum", "avg", "min",
     "max", "first", "last", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "+", "-", "*",
-)  # fmt: skip; the last three: what a step computes in hardware (``hardware/ssp``)
+)  # fmt: skip
 KINDS = ("", "null", "bool", "int", "float", "decimal", "text", "binary", "date", "timestamp", "duration")
 _CODES = (*CONDITIONS, *LANES)
 
