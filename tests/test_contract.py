@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -195,3 +196,12 @@ def test_messages_that_are_not_of_the_contract_are_refused(message: object, said
 def test_every_message_has_a_verb_and_a_number() -> None:
     for verb, schema in MESSAGES.items():
         assert schema["required"][:2] == ["do", "id"], verb
+
+
+def test_a_job_tells_its_plan_and_numbers_as_the_contract_has_them(tmp_path: Path) -> None:
+    from watersmeet.cli.job import Outputs, Queries
+
+    queries = Queries(filled(), Outputs(tmp_path, "csv", ".csv"))
+    check(json.loads(queries.told("SHOW PLAN;")), PLAN)
+    check(json.loads(queries.told("show  stats")), STATS)
+    assert queries.told("SHOW QUERIES").startswith("stream trades")

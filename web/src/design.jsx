@@ -389,7 +389,7 @@ function Wires({ links, parts, chosen, onChoose, armed, run }) {
         return (
           <g key={id} class={`sort-${a.sort} ${chosen === id ? "chosen" : ""}`} data-testid={`wire-${id}`}>
             <path class="wire" d={path} />
-            {run?.how === "hardware" && run.lately[id] > 0 && <circle class="token" r="5" key={run.cycle}><animateMotion path={path} dur="0.45s" begin="0s" fill="freeze" /></circle>}
+            {run?.how === "hardware" && run.lately[id] > 0 && <path class="token" key={run.cycle} d={path} pathLength="1" />}
             {run?.how === "hardware" && run.moved[id] > 0 && <text class="moved" x={(a.x + b.x) / 2 + 9} y={(a.y + b.y) / 2 + 3}>{count(run.moved[id])}</text>}
             {running && <path class="stream-flow" d={path} style={{ strokeWidth: 2 }} />}
             <path class="grip" d={path} tabIndex={0} role="button" aria-label={`wire from ${link.from} to ${link.to}`} onClick={() => onChoose(id)} onFocus={() => onChoose(id)} />

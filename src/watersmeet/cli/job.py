@@ -63,6 +63,7 @@ class Opened:
 
 def run_job(job: Job) -> None:
     """Run it to the end of its streams."""
+    _parts(job)  # what is wrong with them is said first
     statements, end = _statements(job.text), _end(job)
     outputs = Outputs(folder(Path(job.output)), job.output_format or "csv", end)
     opened = open_job(job, keeps_windows=job.socket is not None)  # only who is told more can start warm
@@ -86,12 +87,7 @@ def open_job(job: Job, keeps_windows: bool) -> Opened:
     """A job's streams and tables, and a processor of them without queries. ``keeps_windows``: also what no query reads."""
     from watersmeet.query.processor import Processor
 
-    streams = _named(job.streams, "--stream", "trades=trades.parquet")
-    tables = _named(job.tables, "--table", "symbols=symbols.csv")
-    windows = _of_streams(job.windows, "--window", "trades=rows:1000", streams)
-    types = _of_streams(job.types, "--types", "trades=price:float64", {**streams, **tables})
-    if [*streams.values(), *tables.values()].count(STDIN) > 1:
-        raise OptionError("standard input can be one stream; got - for several; give files for the others")
+    streams, tables, windows, types = _parts(job)
     inputs = {
         name: open_input(
             path, job.batch, job.format, schema_of(types[name]) if name in types else None, job.csv
@@ -119,6 +115,17 @@ def open_job(job: Job, keeps_windows: bool) -> Opened:
             rows = with_times(rows, window.time, partial(_count, timeless, name))
         readers[name] = rows
     return Opened(qp, pushes(readers, schemas, job.order), timeless)
+
+
+def _parts(job: Job) -> tuple[dict[str, str], dict[str, str], dict[str, str], dict[str, str]]:
+    """Files of streams and tables, windows and types, by name; what is not written as it must be is refused."""
+    streams = _named(job.streams, "--stream", "trades=trades.parquet")
+    tables = _named(job.tables, "--table", "symbols=symbols.csv")
+    windows = _of_streams(job.windows, "--window", "trades=rows:1000", streams)
+    types = _of_streams(job.types, "--types", "trades=price:float64", {**streams, **tables})
+    if [*streams.values(), *tables.values()].count(STDIN) > 1:
+        raise OptionError("standard input can be one stream; got - for several; give files for the others")
+    return streams, tables, windows, types
 
 
 def _named(given: Sequence[str], option: str, example: str) -> dict[str, str]:

@@ -8,6 +8,8 @@ A machine gets ``ROWS`` rows of each stream, and the instructions before them; i
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from watersmeet.fabric.topology import Topology
 from watersmeet.page.streams import Streams
 from watersmeet.query.parse import parse_commands
 
+Results = Mapping[str, list[tuple[Any, ...]]]  # by query
 ROWS = 32  # of each stream
 SHOWN = 10  # rows of a result
 QUIET = 2000  # cycles without a word on any wire, after which nothing will come
@@ -48,13 +51,20 @@ def machine_for(topology: Topology, streams: Streams, sql: str) -> Machine:
 def verilog_of(topology: Topology, streams: Streams, sql: str) -> str:
     """The design as Verilog; what has none is refused with the reason."""
     try:
-        from watersmeet.hardware.tools.verilog import verilog
-
         made = _of_op_blocks if _has_op_blocks(topology) else _of_bricks
-        text: str = verilog(made(topology, streams, _queries(sql)).design)
+        text: str = _hardware("tools.verilog").verilog(made(topology, streams, _queries(sql)).design)
         return text
     except ImportError as error:
         raise OptionError(f"Verilog must have the simulated hardware; {_absence(error)}") from error
+
+
+def _hardware(part: str, *names: str) -> Any:
+    """A module of ``watersmeet.hardware``, which need not be there, nor have what is needed of it."""
+    found = import_module(f"watersmeet.hardware.{part}")
+    for name in names:
+        if not hasattr(found, name):
+            raise ImportError(f"{found.__name__} has no {name}")
+    return found
 
 
 def _absence(error: Exception) -> str:
@@ -77,32 +87,22 @@ def _queries(sql: str) -> dict[str, str]:
     return found
 
 
+@dataclass(frozen=True)
 class Made:
     """A component of a design, the words that go in, and how results are read from what comes out.
 
-    ``wires``: by link of the fabric, the stream (with ``valid`` and ``ready``) that it is. ``composed``: of the words that have left, the
-    rows of each query. ``expected``: what the engine gives.
+    ``programming``: words of instructions. ``wires``: by link of the fabric, the stream (with ``valid`` and ``ready``) that it is.
+    ``composed``: of the words that have left, the rows of each query. ``expected``: what the engine gives.
     """
 
-    def __init__(
-        self,
-        design: Any,
-        entry: str,
-        exit: str,
-        words: Sequence[int],
-        programming: int,
-        wires: Mapping[str, Any],
-        composed: Callable[[Sequence[tuple[int, int]]], Mapping[str, list[tuple[Any, ...]]]],
-        expected: Mapping[str, list[tuple[Any, ...]]],
-    ) -> None:
-        self.design, self.entry, self.exit, self.words, self.programming = (
-            design,
-            entry,
-            exit,
-            words,
-            programming,
-        )
-        self.wires, self.composed, self.expected = wires, composed, expected
+    design: Any
+    entry: str
+    exit: str
+    words: Sequence[int]
+    programming: int
+    wires: Mapping[str, Any]
+    composed: Callable[[Sequence[tuple[int, int]]], Results]
+    expected: Results
 
 
 def _rows(streams: Streams) -> dict[str, pa.Table]:
@@ -111,43 +111,40 @@ def _rows(streams: Streams) -> dict[str, pa.Table]:
 
 def _of_bricks(topology: Topology, streams: Streams, queries: Mapping[str, str]) -> Made:
     """SSP (thesis 7): bricks on GSwitches."""
-    from watersmeet.hardware.ssp.processor import SSP
-    from watersmeet.hardware.ssp.running import Ran, _check, _literals, _Programs, mixed
-    from watersmeet.hardware.ssp.sizes import Sizes
-
+    running = _hardware("ssp.running", "_check", "_literals", "_Programs", "mixed", "Ran")
     fabric, rows = Fabric(topology), _rows(streams)
-    _check(fabric, ())
-    sizes = Sizes(table=256, groups=256)
-    sequence = mixed({name: table.num_rows for name, table in rows.items()})
-    texts = {text for query in queries.values() for text in _literals(query)}
-    plan = _Programs(fabric, rows, dict(streams.windows), sizes, sequence, texts)
+    running._check(fabric, ())
+    sizes = _hardware("ssp.sizes").Sizes(table=256, groups=256)
+    sequence = running.mixed({name: table.num_rows for name, table in rows.items()})
+    texts = {text for query in queries.values() for text in running._literals(query)}
+    plan = running._Programs(fabric, rows, dict(streams.windows), sizes, sequence, texts)
     plan.change(queries)
     plan.push(sequence)
     plan.end()
-    design = SSP(topology, sizes)
+    design = _hardware("ssp.processor").SSP(topology, sizes)
     (entry,) = (one.name for one in topology.components if one.kind == "entry")
     (exit,) = (one.name for one in topology.components if one.kind == "exit")
-    ends = {f"{link.source}>{link.target}": design._end(link.source) for link in topology.links}
-    wires = {
-        name: stream for name, stream in ends.items() if stream is not None
-    }  # what is detached is the host's
+    wires = {}
+    for link in topology.links:
+        stream = design._end(link.source)
+        if stream is not None:  # what is detached is the host's
+            wires[f"{link.source}>{link.target}"] = stream
 
-    def composed(given: Sequence[tuple[int, int]]) -> Mapping[str, list[tuple[Any, ...]]]:
-        ran = Ran(len(sequence), 0, "python", plan.programming)
+    def composed(given: Sequence[tuple[int, int]]) -> Results:
+        ran = running.Ran(len(sequence), 0, "python", plan.programming)
         plan.compose(given, ran)
-        return ran.results
+        found: Results = ran.results
+        return found
 
     return Made(design, entry, exit, plan.words, plan.programming, wires, composed, plan.engine)
 
 
 def _of_op_blocks(topology: Topology, streams: Streams, queries: Mapping[str, str]) -> Made:
     """FQP (thesis 4): OP-Blocks in chains."""
-    from watersmeet.hardware.fqp.processor import Fqp
-    from watersmeet.hardware.fqp.running import _Script
-    from watersmeet.hardware.fqp.words import WORD
-    from watersmeet.hardware.ports import unpack
-
-    script = _Script(Fabric(topology), dict(streams.schemas), dict(streams.windows))  # type: ignore[arg-type]
+    word, unpack = _hardware("fqp.words").WORD, _hardware("ports").unpack
+    script = _hardware("fqp.running", "_Script")._Script(
+        Fabric(topology), dict(streams.schemas), dict(streams.windows)
+    )
     for name, query in queries.items():
         script.step(f"CREATE QUERY {name} AS {query}")
     tables = {name: table.to_pylist() for name, table in _rows(streams).items()}
@@ -156,16 +153,16 @@ def _of_op_blocks(topology: Topology, streams: Streams, queries: Mapping[str, st
             script.step((name, values[k]))
     sizes = script.sizes({})
     words = script.words(sizes["queue"])
-    design = Fqp(topology, **sizes)
+    design = _hardware("fqp.processor").Fqp(topology, **sizes)
     wires = {}
     for link in topology.links:
         stream = design._port(link.source)
         if stream is not None:
             wires[f"{link.source}>{link.target}"] = stream
 
-    def composed(given: Sequence[tuple[int, int]]) -> Mapping[str, list[tuple[Any, ...]]]:
+    def composed(given: Sequence[tuple[int, int]]) -> Results:
         payloads = [payload for _, payload in given]
-        while payloads and not unpack(WORD, payloads[-1])["last"]:
+        while payloads and not unpack(word, payloads[-1])["last"]:
             payloads.pop()  # the rest of this row is still inside
         results, _ = script.results(payloads)
         return {name: [tuple(row.values()) for row in rows] for name, rows in results.items()}
@@ -178,8 +175,6 @@ class Simulated:
     """A design in Amaranth's simulator, with every wire of its fabric watched."""
 
     def __init__(self, topology: Topology, made: Made) -> None:
-        from watersmeet.hardware.simulate import Session
-
         self._made = made
         self._names = {f"wire{k}": name for k, name in enumerate(made.wires)}
         watch: dict[str, Any] = dict(getattr(made.design, "watch", {}))
@@ -187,7 +182,7 @@ class Simulated:
         for key, name in self._names.items():
             watch[f"{key}_valid"], watch[f"{key}_ready"] = made.wires[name].valid, made.wires[name].ready
         made.design.watch = watch
-        self._session = Session(made.design, "python", watch=True)
+        self._session = _hardware("simulate").Session(made.design, "python", watch=True)
         self._session.offer(made.entry, made.words)
         self._moved = dict.fromkeys(made.wires, 0)
         self._quiet, self._state = 0, "running"
@@ -236,7 +231,7 @@ class Simulated:
         """Nothing runs between two steps."""
 
 
-def _same(one: Mapping[str, list[tuple[Any, ...]]], other: Mapping[str, list[tuple[Any, ...]]]) -> bool:
+def _same(one: Results, other: Results) -> bool:
     """Whether hardware and engine have the same rows, as multisets."""
     return {name: sorted(map(repr, rows)) for name, rows in one.items()} == {
         name: sorted(map(repr, rows)) for name, rows in other.items()
