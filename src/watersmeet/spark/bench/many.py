@@ -77,7 +77,12 @@ def by_spark(r: Any, s: Any, t: Any, held: str) -> Any:
     right = s.selectExpr("ts AS st", "n AS sn", "key AS sk").withWatermark("st", "0 seconds")
     third = t.selectExpr("ts AS tt", "n AS tn", "key AS tk").withWatermark("tt", "0 seconds")
     both = left.join(right, expr(f"rk = sk AND {within('rt', 'st', held)}"))
-    bounds = f"{within('rt', 'tt', held)} AND {within('st', 'tt', held)}"
+    # A stream may have one column with a watermark: the other time goes on as a number.
+    both = both.selectExpr("rt", "rn", "rk", "sn", "unix_micros(st) AS st")
+    apart = 1000 * int(held.replace(" ms", ""))
+    bounds = (
+        f"{within('rt', 'tt', held)} AND st BETWEEN unix_micros(tt) - {apart} AND unix_micros(tt) + {apart}"
+    )
     return both.join(third, expr(f"rk = tk AND {bounds}")).select("rn", "sn", "tn")
 
 
