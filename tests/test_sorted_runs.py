@@ -1,16 +1,20 @@
 """Kernels of sorted runs: every way of sorting, merging and probing gives what NumPy gives."""
 
 from collections.abc import Callable
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from watersmeet.index import bi_sort
 from watersmeet.index.base import Bounds, Keys, PairBuffer
 from watersmeet.index.bi_sort import BISort
+from watersmeet.index.presence import Presence
 from watersmeet.index.scan import Scan
 from watersmeet.kernels.merge import merge, merge_ahead, merge_sparse
+from watersmeet.kernels.probe import STRIDE
 from watersmeet.kernels.sort import sort_keys
 
 INT64 = np.iinfo(np.int64)
@@ -136,3 +140,62 @@ def test_bounds_that_are_not_near_have_no_candidates(
     if not buffered and stored:
         first = next((i for i, (_, high) in enumerate(ends) if high >= min(stored)), len(ends))
         assert left == {i for i, (low, _) in enumerate(ends) if i >= first and low <= max(stored)}
+
+
+@given(
+    steps=st.lists(st.tuples(keys, st.booleans(), keys, st.sampled_from([0, 0, 3])), min_size=1, max_size=6),
+    merged=st.sampled_from([0, 1, 1 << 40]),
+)
+def test_batches_that_wait_and_bits_of_keys_lose_nobody(steps, merged: int) -> None:
+    """However sorted batches come (behind the last key or among others), whenever they are merged, and whoever is said not to be there."""
+    with mock.patch.multiple(bi_sort, MANY=1, SELDOM=0, COSTS=merged):
+        index, everything, kept = BISort(0), np.empty(0, np.int64), list[tuple[np.ndarray, np.ndarray]]()
+        for batch, rising, probes, width in steps:
+            if rising and everything.size:
+                batch = np.maximum(batch, everything.max())
+            ordered, order = sort_keys(batch)
+            index.insert(Keys(ordered, order), everything.size)
+            everything = np.concatenate([everything, batch])
+            lo = np.sort(np.clip(probes, INT64.min, INT64.max - width))
+            hi = lo + width
+            buffer, found = PairBuffer(7), []
+            near = index.near(Bounds(lo, hi, np.arange(lo.size, dtype=np.int32)))
+            for n in () if near is None else index.pairs(near, buffer):
+                found += zip(buffer.probe[:n].tolist(), buffer.row[:n].tolist(), strict=True)
+            inside = (everything >= lo[:, None]) & (everything <= hi[:, None])
+            assert sorted(found) == [(int(i), int(j)) for i, j in np.argwhere(inside)]
+            if probes.size % 3 == 0:  # who has hold of the main array sees no later rows in it
+                kept.append((index.keys, index.keys.copy()))
+        index.seal()
+        assert np.array_equal(index.keys, np.sort(everything))
+        assert np.array_equal(everything[index.rows], index.keys)
+        assert np.array_equal(index.index, index.keys[::STRIDE])
+        assert all(np.array_equal(held, before) for held, before in kept)
+
+
+@given(stored=keys.filter(len), more=keys, probes=keys)
+def test_a_key_that_is_there_is_never_said_not_to_be(
+    stored: np.ndarray, more: np.ndarray, probes: np.ndarray
+) -> None:
+    presence, everything = Presence(np.sort(stored)), stored
+    if presence.add(np.sort(more)):
+        everything = np.concatenate([stored, more])
+    lo = np.sort(np.concatenate([everything, probes]))
+    left = presence.only(Bounds(lo, lo, np.arange(lo.size, dtype=np.int32)))
+    rows = [] if left is None else left.rows.tolist()
+    assert set(np.flatnonzero(np.isin(lo, everything)).tolist()) <= set(rows)
+    assert rows == sorted(rows)
+
+
+@pytest.mark.parametrize("spread", [1, 1000, 1 << 40])
+def test_most_keys_that_are_not_there_are_known_not_to_be(spread: int) -> None:
+    everything = np.unique(np.random.default_rng(5).integers(0, 50_000 * spread, 40_000))
+    stored, others = everything[::2].copy(), everything[1::2].copy()
+    presence = Presence(stored)
+    assert presence.useful
+    left = presence.only(Bounds(others, others, np.arange(others.size, dtype=np.int32)))
+    assert left is None or left.lo.size < others.size / 8
+
+
+def test_keys_that_crowd_together_are_not_told_apart_and_that_is_known() -> None:
+    assert not Presence(np.append(np.arange(10_000), 1 << 60)).useful
