@@ -3,11 +3,13 @@
 The plan says what is compared, the ``access`` made from it how rows are kept and found. The engine and the flows each hold one of these.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
+import pyarrow as pa
 
 from watersmeet.codes.interning import Texts
 from watersmeet.index.choose import Habits
@@ -23,9 +25,22 @@ from watersmeet.join.planner import Planner
 from watersmeet.join.stash import Stash
 from watersmeet.join.steps import Walk, apart_from
 from watersmeet.sql.condition import BoundCondition
+from watersmeet.streams.payload import Payload
 
 SAMPLE = 1024  # rows a stream for estimating selectivities
 REPLAN = (1, SAMPLE)  # the plan is made anew when all streams have first shown this many rows
+MOST_FACTS = 256  # of two streams that are remembered
+
+
+class Fact(NamedTuple):
+    """What was measured of two streams, and how many rows had come of each."""
+
+    other: "ref[Payload]"  # the second stream
+    ends: tuple[int, ...]
+    measured: Measured | None
+
+
+_FACTS: WeakKeyDictionary[Payload, dict[Hashable, Fact]] = WeakKeyDictionary()  # by the first stream
 
 
 class Planning:
@@ -164,10 +179,36 @@ class Planning:
         even = [evenly(reach, samples) for reach in plain] if two else []
         wanted = [reach for reach in (*plain, *even) if reach is not None]
         wanted += [other for reach in wanted for other in reach.other_classes(samples)]
-        found = [(reach, measured(reach, samples)) for reach in wanted]
+        found = [(reach, self._measured(reach, samples)) for reach in wanted]
         known = [(reach, facts) for reach, facts in found if facts is not None]
         self._reached = rows, known
         return known
+
+    def _measured(self, reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Measured | None:
+        """What rows have shown. Where that was asked of the same streams before, and some rows of then are still stored, what was found
+        then: it chooses plans, never results.
+        """
+        ledger = self.ledger
+        places = [ledger.streams.index(name) for name in reach.bands[0].streams]
+        payloads = [ledger.payload_of(k) for k in places]
+        if any(samples[name].num_rows < SAMPLE for name in reach.bands[0].streams):
+            return measured(reach, samples)
+        facts = _FACTS.setdefault(payloads[0], {})
+        asked = (
+            type(reach),
+            reach.cut,
+            *((band.text, *(band.identity_of(name) for name in band.streams)) for band in reach.bands),
+        )
+        ends = tuple(payload.end for payload in payloads)
+        if (fact := facts.get(asked)) is not None and fact.other() is payloads[1]:
+            held = zip(payloads, ends, fact.ends, strict=True)
+            if all(0 <= end - then <= payload.end - payload.first for payload, end, then in held):
+                return fact.measured
+        found = measured(reach, samples)
+        if len(facts) >= MOST_FACTS:
+            facts.clear()
+        facts[asked] = Fact(ref(payloads[1]), ends, found)
+        return found
 
     def skip_first(self) -> None:
         """Streams that have shown a whole sample before the join was made need not be looked at again with its first row."""

@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-import sqlglot
+from sqlglot import Dialect as SqlDialect
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
@@ -34,7 +34,16 @@ from watersmeet.query.statement import (
 )
 from watersmeet.query.strays import stray
 from watersmeet.sql.names import resolve, unknown
-from watersmeet.sql.parse import PREFIX, Dialect, Translator, span_of, syntax_error, token_error, words_of
+from watersmeet.sql.parse import (
+    PREFIX,
+    Dialect,
+    Translator,
+    span_of,
+    syntax_error,
+    token_error,
+    tokens_of,
+    words_of,
+)
 from watersmeet.sql.syntax import Source, Span, Syntax
 from watersmeet.sql.words import Word
 
@@ -59,6 +68,12 @@ _EXPRESSIONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Exists: ("EXISTS", "write LEFT SEMI JOIN, or LEFT ANTI JOIN for NOT EXISTS"),
     exp.Query: ("a subquery in an expression", "join it in FROM; for IN write LEFT SEMI JOIN"),
 }
+_LOOKED_AT = (
+    *_EXPRESSIONS,
+    exp.AggFunc,
+    exp.CountIf,
+    exp.Anonymous,
+)  # also aggregates, and calls that may be any
 _INSIDE = "write it in SELECT, HAVING or ORDER BY, and not inside of another"
 
 _SELECT_READ = {
@@ -160,7 +175,8 @@ def _statement(source: Source) -> exp.Expr:
     try:
         with source.of_any_depth():
             # As many characters in front as the translator of expressions counts.
-            found = sqlglot.parse(" " * len(PREFIX) + source.text, read=Dialect)
+            parser = SqlDialect.get_or_raise(Dialect).parser()
+            found = parser.parse(tokens_of(source.text), " " * len(PREFIX) + source.text)
     except ParseError as error:
         raise syntax_error(source, error) from None
     except TokenError:
@@ -411,6 +427,8 @@ class _Reader:
 
     def _expression(self, node: exp.Expr, item: bool = False, aggregates: bool = False) -> Syntax:
         for part in node.walk():
+            if not isinstance(part, _LOOKED_AT):
+                continue
             for kind, (what, instead) in _EXPRESSIONS.items():
                 if isinstance(part, kind):
                     raise self._refusal(what, instead, span_of(part))

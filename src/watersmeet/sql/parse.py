@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from watersmeet.errors import ConditionError
 from watersmeet.sql import literal, types
@@ -255,10 +255,17 @@ def _whole_query(source: Source) -> ConditionError | None:
 def words_of(text: str) -> Words:
     """The words of a text, quotes and all: ``'('`` opens nothing. ``5L`` is one, though three tokens in the same place."""
     words: list[Word] = []
-    for token in sqlglot.tokenize(text, read=Dialect):
-        if not words or token.start >= words[-1].end:
-            words.append(Word(text[token.start : token.end + 1], token.start, token.end + 1))
+    for token in tokens_of(text):
+        start, end = token.start - len(PREFIX), token.end + 1 - len(PREFIX)
+        if not words or start >= words[-1].end:
+            words.append(Word(text[start:end], start, end))
     return Words(words)
+
+
+@lru_cache(maxsize=16)  # read once for the words, once for the tree
+def tokens_of(text: str) -> list[Token]:
+    """sqlglot's tokens of a text with as many blanks in front as ``PREFIX`` has characters: where the translator counts from."""
+    return sqlglot.tokenize(" " * len(PREFIX) + text, read=Dialect)
 
 
 def syntax_error(source: Source, error: ParseError) -> ConditionError:
@@ -298,10 +305,20 @@ def _no_subquery(kind: str) -> str:
 
 def span_of(node: exp.Expr) -> Span:
     """The smallest range of text that holds all tokens of a node."""
-    places = [part.meta for part in node.walk() if part._meta and "start" in part.meta]
-    if not places:
+    start, end, left = sys.maxsize, -1, [node]
+    while left:  # every node is asked for its span: sqlglot's own walk takes three times as long
+        part = left.pop()
+        place = part._meta
+        if place and "start" in place:
+            start, end = min(start, place["start"]), max(end, place["end"])
+        for value in part.args.values():
+            if isinstance(value, exp.Expr):
+                left.append(value)
+            elif isinstance(value, list):
+                left += [one for one in value if isinstance(one, exp.Expr)]
+    if end < 0:
         return (0, sys.maxsize)  # the parser lost the place (intervals): the whole line is underlined
-    return min(p["start"] for p in places) - len(PREFIX), max(p["end"] for p in places) + 1 - len(PREFIX)
+    return start - len(PREFIX), end + 1 - len(PREFIX)
 
 
 def _own_span(node: exp.Expr) -> Span | None:
