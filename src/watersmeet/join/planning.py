@@ -30,6 +30,7 @@ from watersmeet.streams.payload import Payload
 SAMPLE = 1024  # rows a stream for estimating selectivities
 REPLAN = (1, SAMPLE)  # the plan is made anew when all streams have first shown this many rows
 MOST_FACTS = 256  # of two streams that are remembered
+LONG = 16  # a stream that has since brought so many times the rows that it holds is measured again
 
 
 class Fact(NamedTuple):
@@ -185,8 +186,8 @@ class Planning:
         return known
 
     def _measured(self, reach: Reach, samples: Mapping[str, pa.RecordBatch]) -> Measured | None:
-        """What rows have shown. Where that was asked of the same streams before, and some rows of then are still stored, what was found
-        then: it chooses plans, never results.
+        """What rows have shown. Where that was asked of the same streams not too long ago, what was found then: it chooses plans, never
+        results, and joins that were made then have no others.
         """
         ledger = self.ledger
         places = [ledger.streams.index(name) for name in reach.bands[0].streams]
@@ -202,7 +203,7 @@ class Planning:
         ends = tuple(payload.end for payload in payloads)
         if (fact := facts.get(asked)) is not None and fact.other() is payloads[1]:
             held = zip(payloads, ends, fact.ends, strict=True)
-            if all(0 <= end - then <= payload.end - payload.first for payload, end, then in held):
+            if all(0 <= end - then <= LONG * (payload.end - payload.first) for payload, end, then in held):
                 return fact.measured
         found = measured(reach, samples)
         if len(facts) >= MOST_FACTS:
