@@ -98,7 +98,9 @@ def ascending(hi: np.ndarray) -> np.ndarray:
 class SortedRun(Protocol):
     """Rows in key order: a probe's matches are a <start, end> range, however many they are."""
 
-    rows: np.ndarray
+    @property
+    def rows(self) -> np.ndarray:
+        """All of them."""
 
     def ranges(self, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
         """Per probe <start, end> in ``rows``."""

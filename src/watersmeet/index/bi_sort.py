@@ -11,7 +11,7 @@ few, each at least twice as large as the next. Where most of many probes turn ou
 before anything is searched (``presence.py``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import ClassVar
 
@@ -33,6 +33,7 @@ Run = tuple[np.ndarray, np.ndarray, np.ndarray]  # keys, ascending, their rows, 
 
 _NO_KEYS = np.empty(0, np.int64)
 _NO_ROWS = np.empty(0, np.int32)
+_NOTHING = (_NO_KEYS, _NO_ROWS, _NO_KEYS)
 
 
 class BISort(Index):
@@ -41,11 +42,9 @@ class BISort(Index):
     name: ClassVar[str] = "bi_sort"
 
     def __init__(self, capacity: int) -> None:
-        self._keys, self._rows, self._index = _NO_KEYS, _NO_ROWS, _NO_KEYS
-        self._room: tuple[np.ndarray, np.ndarray, np.ndarray] | None = (
-            None  # that these are the beginnings of
-        )
-        self._waiting: list[Run] = []  # sorted batches, the oldest first
+        # The main array, and sorted batches that wait, the oldest first: replaced together, so that who looks sees every row once.
+        self._held: tuple[Run, Sequence[Run]] = (_NOTHING, ())
+        self._room: Run | None = None  # that the main array is the beginning of
         self._merging = Lock()
         self._presence: Presence | None = None
         self._probes = self._found = (
@@ -58,23 +57,22 @@ class BISort(Index):
     @property
     def keys(self) -> np.ndarray:
         """The main array."""
-        if self._waiting:
-            self._merge_all()
-        return self._keys
+        return self._main()[0]
 
     @property
     def rows(self) -> np.ndarray:
         """The rows with these keys."""
-        if self._waiting:
-            self._merge_all()
-        return self._rows
+        return self._main()[1]
 
     @property
     def index(self) -> np.ndarray:
         """Every 16th of the keys."""
-        if self._waiting:
-            self._merge_all()
-        return self._index
+        return self._main()[2]
+
+    def _main(self) -> Run:
+        """All rows but those of the insertion buffer."""
+        main, waiting = self._held
+        return self._merged() if waiting else main
 
     def insert(self, keys: Keys, offset: int) -> None:
         if not self.buffer(keys.key, keys.rows, offset):
@@ -97,7 +95,7 @@ class BISort(Index):
 
     def expect(self, probes: float) -> None:
         """A probe compares all of the insertion buffer, about four times as fast as a merge moves rows."""
-        if probes * self.buffered > 4 * (self._keys.size + self.buffered):
+        if probes * self.buffered > 4 * (self._held[0][0].size + self.buffered):
             self.flush()
 
     def flush(self) -> None:
@@ -116,65 +114,62 @@ class BISort(Index):
         """A sorted batch. Nobody probes meanwhile."""
         if self._presence is not None and not self._presence.add(keys):
             self._presence, self._probes, self._found = None, 0, 0
-        if not self._keys.size and not self._waiting:
+        main, waiting = self._held
+        if not main[0].size and not waiting:
             self.adopt(keys, rows)
-        elif not self._waiting and keys[0] >= self._keys[-1]:
-            self._append(keys, rows)
+        elif not waiting and keys[0] >= main[0][-1]:
+            self._append(main, keys, rows)
         else:
-            self._waiting.append((keys, rows, keys[::STRIDE].copy()))
+            self._held = main, (*waiting, _run(keys, rows))
 
-    def _append(self, keys: np.ndarray, rows: np.ndarray) -> None:
+    def _append(self, main: Run, keys: np.ndarray, rows: np.ndarray) -> None:
         """Keys that follow on the last: written behind the main array, where nobody who holds it looks."""
-        size = self._keys.size
+        size, indexed = main[0].size, main[2].size
         end = size + keys.size
-        indexed, all_indexed = self._index.size, -(-end // STRIDE)
+        all_indexed = -(-end // STRIDE)
         if self._room is None or self._room[0].size < end:
             room = 2 * end
-            self._room = (
-                np.empty(room, np.int64),
-                np.empty(room, np.int32),
-                np.empty(-(-room // STRIDE), np.int64),
-            )
-            for array, old in zip(self._room, (self._keys, self._rows, self._index), strict=True):
-                array[: old.size] = old
+            self._room = _copied(main[0], room), _copied(main[1], room), _copied(main[2], -(-room // STRIDE))
         all_keys, all_rows, index = self._room
         all_keys[size:end], all_rows[size:end] = keys, rows
         index[indexed:all_indexed] = all_keys[indexed * STRIDE : end : STRIDE]
-        self._rows, self._index, self._keys = all_rows[:end], index[:all_indexed], all_keys[:end]
+        self._held = (all_keys[:end], all_rows[:end], index[:all_indexed]), ()
 
-    def _merge_all(self) -> None:
-        """All batches that wait into the main array. Several threads may find at once that it is to be done."""
+    def _merged(self) -> Run:
+        """All batches that wait in the main array. Several threads may find at once that it is to be done."""
         with self._merging:
-            if not self._waiting:
-                return
-            runs = self._waiting
-            while len(runs) > 1:
-                odd = runs[len(runs) & ~1 :]
-                runs = [_merged(one, two) for one, two in zip(runs[::2], runs[1::2], strict=False)] + odd
-            self.adopt(*merge_runs(self._keys, self._rows, *runs[0][:2]))
-            self._waiting = []
+            main, waiting = self._held
+            if waiting:
+                runs = list(waiting)
+                while len(runs) > 1:
+                    odd = runs[len(runs) & ~1 :]
+                    runs = [_both(one, two) for one, two in zip(runs[::2], runs[1::2], strict=False)] + odd
+                self._room = None
+                main = _both(main, runs[0])
+                self._held = main, ()
+            return main
 
-    def _apart(self, probes: int) -> bool:
-        """Whether batches wait that it is cheaper to look into one by one; if not, they are merged, and none wait."""
-        if self._waiting and (self.sealed or probes * COSTS * len(self._waiting) > self._keys.size):
-            self._merge_all()
-        return bool(self._waiting)
-
-    def _runs(self) -> list[Run]:
-        """The main array and the batches that wait, few of them: as they are at one moment, for others may be merging them."""
+    def _runs(self, probes: int) -> Sequence[Run]:
+        """The sorted runs that so many probes look into: batches that wait, where that is cheaper than to merge them, few of them."""
+        main, waiting = self._held
+        if not waiting:
+            return (main,)
+        if self.sealed or probes * COSTS * len(waiting) > main[0].size:
+            return (self._merged(),)
         with self._merging:
+            main, waiting = self._held
             tiers: list[Run] = []
-            for run in self._waiting:
+            for run in waiting:
                 while tiers and 2 * run[0].size > tiers[-1][0].size:
-                    run = _merged(tiers.pop(), run)
+                    run = _both(tiers.pop(), run)
                 tiers.append(run)
-            self._waiting = tiers
-            return [(self._keys, self._rows, self._index), *tiers]
+            self._held = main, tuple(tiers)
+            return (main, *tiers)
 
     def adopt(self, keys: np.ndarray, rows: np.ndarray) -> None:
         """Take a sorted run as the main array."""
         self._room = None
-        self._rows, self._index, self._keys = rows, keys[::STRIDE].copy(), keys
+        self._held = _run(keys, rows), ()
 
     def sorted_run(self) -> SortedRun:
         return self
@@ -188,28 +183,32 @@ class BISort(Index):
 
     def near(self, bounds: Bounds) -> Bounds | None:
         """Where keys grow with time, as numbers of orders do, most runs lie outside of most bounds: two searches spare a pass over all."""
-        if self.buffered or self._apart(bounds.lo.size):
+        lo, hi = bounds.lo, bounds.hi
+        if self.buffered or len(runs := self._runs(lo.size)) > 1:
             return bounds
-        keys = self.keys
-        if not keys.size or not bounds.lo.size:
+        keys = runs[0][0]
+        if not keys.size or not lo.size:
             return None
         lowest, highest = keys[0], keys[-1]
-        stop = int(bounds.lo.searchsorted(highest, "right"))
-        # Upper ends need not ascend; the largest so far do.
-        first = 0 if bounds.hi[0] >= lowest else int(np.maximum.accumulate(bounds.hi).searchsorted(lowest))
+        first, stop = 0, int(lo.searchsorted(highest, "right"))
+        if (
+            hi[0] < lowest
+        ):  # upper ends need not ascend; but what begins above the lowest key does not end below it
+            above = hi[: int(lo.searchsorted(lowest))] >= lowest
+            first = int(above.argmax()) if above.any() else above.size
         if first >= stop:
             return None
         bounds = bounds.between(first, stop)
-        return bounds if stop - first < MANY or bounds.beside else self._there(bounds)
+        return bounds if stop - first < MANY or bounds.beside else self._there(keys, bounds)
 
-    def _there(self, bounds: Bounds) -> Bounds | None:
+    def _there(self, keys: np.ndarray, bounds: Bounds) -> Bounds | None:
         """Of many bounds those whose keys may be there, where it has turned out that most are not."""
         presence = self._presence
         if presence is None:
             self._probes += bounds.lo.size
-            if self._probes < self._keys.size or self._probes < SELDOM * self._found:
+            if self._probes < keys.size or self._probes < SELDOM * self._found:
                 return bounds
-            self._presence = presence = Presence(self._keys)
+            self._presence = presence = Presence(keys)
         return presence.only(bounds) if presence.useful else bounds
 
     def only(self, mask: np.ndarray) -> "BISort":
@@ -219,11 +218,9 @@ class BISort(Index):
         return part
 
     def pairs(self, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
-        if self._apart(bounds.lo.size):
-            for run in self._runs():
+        for run in self._runs(bounds.lo.size):
+            if run[0].size:
                 yield from self._pairs_of(run, bounds, buffer)
-        elif self._keys.size:
-            yield from self._pairs_of((self._keys, self._rows, self._index), bounds, buffer)
         yield from self.buffered_pairs(bounds, buffer)
 
     def _pairs_of(self, run: Run, bounds: Bounds, buffer: PairBuffer) -> Iterator[int]:
@@ -254,21 +251,30 @@ class BISort(Index):
         self.flush()
         self.buffer_keys, self.buffer_rows = _NO_KEYS, _NO_ROWS
         if self._room is not None:
-            self._keys, self._rows, self._index, self._room = (
-                self._keys.copy(),
-                self._rows.copy(),
-                self._index.copy(),
-                None,
-            )
+            (keys, rows, index), waiting = self._held
+            self._held = (keys.copy(), rows.copy(), index.copy()), waiting
+            self._room = None
 
     @property
     def nbytes(self) -> int:
-        arrays = (*(self._room or (self._keys, self._rows, self._index)), self.buffer_keys, self.buffer_rows)
-        waiting = sum(array.nbytes for run in self._waiting for array in run)
-        noted = 0 if self._presence is None else self._presence.nbytes
-        return sum(array.nbytes for array in arrays) + waiting + noted
+        main, waiting = self._held
+        arrays = [*(self._room or main), self.buffer_keys, self.buffer_rows]
+        arrays += [array for run in waiting for array in run]
+        return sum(array.nbytes for array in arrays) + (
+            0 if self._presence is None else self._presence.nbytes
+        )
 
 
-def _merged(one: Run, two: Run) -> Run:
-    keys, rows = merge_runs(*one[:2], *two[:2])
+def _run(keys: np.ndarray, rows: np.ndarray) -> Run:
     return keys, rows, keys[::STRIDE].copy()
+
+
+def _copied(array: np.ndarray, room: int) -> np.ndarray:
+    """A copy with room behind it."""
+    copy = np.empty(room, array.dtype)
+    copy[: array.size] = array
+    return copy
+
+
+def _both(one: Run, two: Run) -> Run:
+    return _run(*merge_runs(*one[:2], *two[:2]))
