@@ -27,7 +27,9 @@ from watersmeet.kernels.sort import sort_keys
 BUFFERED = 1024  # the paper's size; a batch of at least this many rows is merged directly
 MANY = 1024  # probes at once from which on it is worth asking whether their keys are there
 SELDOM = 4  # probes for each match from which on that pays
-COSTS = 32  # rows that are merged in the time of a probe
+# Rows that are merged in the time of a probe. TPC-H's Q3 on one core of a loaded machine, CPU time, the best of three in turns: by date
+# 0.89 s, and 1.00 if all are merged before each probe; mixed evenly 0.92 and 0.90. Without bits of keys 1.06 and 0.94.
+COSTS = 32
 
 Run = tuple[np.ndarray, np.ndarray, np.ndarray]  # keys, ascending, their rows, and every 16th of the keys
 
