@@ -165,7 +165,8 @@ INSIDE: dict[str, dict[str, tuple[str, ...]]] = {
         "fqp": ("simulate", "tools", "registry", "expected"),
         "multiway": ("simulate", "tools", "registry", "expected"),
         "ssp": ("simulate", "tools", "registry", "expected"),
-        "catalog": ("joins", "fqp", "multiway", "ssp"),
+        "on_fabric": ("fqp", "ssp"),
+        "catalog": ("joins", "multiway", "on_fabric"),
     },
     "hardware/blocks": {
         "buffer": (),

@@ -8,7 +8,7 @@ from watersmeet.extras import need
 need("the hardware", "amaranth", "hardware")
 
 from watersmeet.hardware.catalog import design, designs, figures, run  # noqa: E402
-from watersmeet.hardware.fqp import run as run_fqp  # noqa: E402
+from watersmeet.hardware.on_fabric import QueryRun, run_queries  # noqa: E402
 from watersmeet.hardware.ports import pack, unpack  # noqa: E402
 from watersmeet.hardware.registry import Design, Figure, Parameter, Run  # noqa: E402
 from watersmeet.hardware.simulate import Session, Trace, simulate  # noqa: E402
@@ -18,6 +18,7 @@ __all__ = [
     "Design",
     "Figure",
     "Parameter",
+    "QueryRun",
     "Run",
     "Session",
     "Synthesis",
@@ -28,7 +29,7 @@ __all__ = [
     "pack",
     "prove",
     "run",
-    "run_fqp",
+    "run_queries",
     "simulate",
     "synth",
     "unpack",

@@ -1,10 +1,11 @@
 """All designs and figures, collected from the folders by import."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from watersmeet.errors import OptionError
+from watersmeet.fabric.fabric import Fabric
 from watersmeet.hardware import fqp, joins, multiway, ssp
+from watersmeet.hardware.on_fabric import QueryRun, run_queries
 from watersmeet.hardware.registry import Design, Figure, Run
 
 FOLDERS = (joins, fqp, multiway, ssp)
@@ -28,12 +29,12 @@ def design(name: str) -> Design:
     return known[name]
 
 
-def run(
-    name: str,
-    parameters: Mapping[str, int] | None = None,
-    streams: Any = None,
-    simulator: str = "auto",
-    **options: Any,
-) -> Run:
-    """Rows through a design, compared with the engine."""
-    return design(name).run(parameters, streams, simulator, **options)
+def run(what: str | Fabric, *args: Any, **options: Any) -> Run | QueryRun:
+    """Rows through a design or a fabric, cycle by cycle, compared with the engine.
+
+    - ``run("split_join", {"cores": 4}, streams, simulator="auto")``: a design by its name, with its parameters; see ``Design.run``.
+    - ``run(wm.Fabric.op_chain(4), {"q": "SELECT ..."}, {"trades": table}, windows=...)``: queries on a fabric; see ``run_queries``.
+    """
+    if isinstance(what, Fabric):
+        return run_queries(what, *args, **options)
+    return design(what).run(*args, **options)
