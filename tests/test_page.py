@@ -487,7 +487,7 @@ def test_a_job_of_files_is_shown_to_its_end(tmp_path: Path) -> None:
 
     pq.write_table(pa.table({"k": list(range(1000)), "x": [0.5] * 1000}), tmp_path / "r.parquet")
     command = [sys.executable, "-m", "watersmeet", "page", "CREATE QUERY a AS SELECT k FROM r WHERE k >= 500", "--stream",
-               f"r={tmp_path / 'r.parquet'}", "--port", "0"]  # fmt: skip
+               f"r={tmp_path / 'r.parquet'}", "--port", "0", "--rate", "2000"]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         url = running.stdout.readline().strip()
@@ -506,6 +506,16 @@ def test_a_job_of_files_is_shown_to_its_end(tmp_path: Path) -> None:
         running.terminate()
     assert digest["stats"]["streams"]["r"]["arrived"] == 1000
     assert digest["stats"]["queries"]["a"]["rows"] == 500
+    assert digest["stats"]["pushes"] == 5  # a tenth of a second each
+
+
+def test_at_a_rate_pushes_are_so_small_that_the_page_does_not_stand_still() -> None:
+    from watersmeet.cli.page import PUSH, smooth
+
+    assert smooth(None, 2) == PUSH
+    assert smooth(300.0, 2) == 15
+    assert smooth(1.0, 3) == 1
+    assert smooth(1e9, 1) == PUSH
 
 
 @pytest.mark.parametrize(

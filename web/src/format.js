@@ -10,7 +10,7 @@ export function short(value) {
   if (size >= 1e6) return `${(value / 1e6).toFixed(1)} M`;
   if (size >= 1e4) return `${(value / 1e3).toFixed(0)} k`;
   if (size >= 1e3) return `${(value / 1e3).toFixed(1)} k`;
-  if (size >= 10 || size === 0) return value.toFixed(0);
+  if (size >= 10 || Number.isInteger(value)) return value.toFixed(0);
   return value.toFixed(size >= 1 ? 1 : 2);
 }
 

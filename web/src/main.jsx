@@ -64,7 +64,7 @@ function App() {
         {plan && view === "live" && <span class="title">{plan.title}</span>}
         {digest && view === "live" && <>
           <span data-testid="pushed" title="rows of all streams"><b>{rate(pushed)}</b></span>
-          <span class="quiet">{count(digest.stats.pushes)} pushes{late ? `, ${count(late)} late` : ""}</span>
+          <span class="quiet">{count(digest.stats.pushes)} {digest.stats.pushes === 1 ? "push" : "pushes"}{late ? `, ${count(late)} late` : ""}</span>
           {source && source.state !== "running" && <span class={source.error ? "wrong" : "quiet"}>{source.error ?? `streams ${source.state}`}</span>}
           {source?.behind > 1 && <span class="wrong">behind</span>}
         </>}

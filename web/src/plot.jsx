@@ -7,7 +7,7 @@ export function Plot({ series, label, unit = "/s", height = 120, span = 60, acro
   const [w, h, left, bottom] = [360, height, 42, 18];
   const all = series.flatMap((one) => one.points);
   const [x0, x1] = span ? [-span, 0] : [Math.min(...all.map((p) => p[0])), Math.max(...all.map((p) => p[0]))];
-  const top = nice(Math.max(1e-9, ...all.map((p) => p[1])));
+  const top = nice(Math.max(0, ...all.map((p) => p[1])) || 1);
   const px = (x) => left + ((x - x0) / (x1 - x0 || 1)) * (w - left - 6);
   const py = (y) => h - bottom - (y / top) * (h - bottom - 8);
   const path = (points) => points.map((p, k) => `${k ? "L" : "M"}${px(p[0]).toFixed(1)} ${py(p[1]).toFixed(1)}`).join("");

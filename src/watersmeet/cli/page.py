@@ -13,6 +13,7 @@ from watersmeet.cli.terminal import say, warn
 from watersmeet.cli.texts import WINDOWS
 from watersmeet.errors import OptionError
 
+PUSH = 4096  # rows of a stream
 JOB, SPARK, PLACE = "A job of queries", "A Spark query", "Where"
 
 
@@ -46,8 +47,13 @@ def page(
         typer.Option(help="Time column, in all files, to merge the arrivals by.", rich_help_panel=JOB),
     ] = None,
     batch: Annotated[
-        int, typer.Option(min=1, help="Most rows of a stream in one push.", rich_help_panel=JOB)
-    ] = 4096,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most rows of a stream in one push; without it 4,096, and with --rate as many as come in a tenth of a second.",
+            rich_help_panel=JOB,
+        ),
+    ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
@@ -116,9 +122,9 @@ def page(
     else:
         if not stream:
             raise OptionError("a job must have streams; got none; give --stream NAME=FILE once a stream")
-        csv = csv_of(",", [])
+        csv, rows = csv_of(",", []), batch or smooth(rate, len(stream))
         shown = _job(
-            Job(job, stream, window or [], table or [], types or [], STDOUT, None, None, csv, order, batch, cores, None), rate
+            Job(job, stream, window or [], table or [], types or [], STDOUT, None, None, csv, order, rows, cores, None), rate
         )  # fmt: skip
     with Server(shown, host=host, port=port, anybody=anybody) as server:
         if anybody:
@@ -131,6 +137,11 @@ def page(
         if getattr(shown, "feeding", None) is not None:
             shown.feeding.start()
         server.wait()
+
+
+def smooth(rate: float | None, streams: int) -> int:
+    """Rows of a stream in a push: those of a tenth of a second. Between larger pushes the page would stand still."""
+    return PUSH if rate is None else min(PUSH, max(1, int(rate / (10 * streams))))
 
 
 def _refuse(given: Mapping[str, Any], got: str) -> None:

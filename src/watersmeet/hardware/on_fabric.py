@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
-from watersmeet.fabric.fabric import Fabric
 from watersmeet.fabric.components import OpBlock
+from watersmeet.fabric.fabric import Fabric
 from watersmeet.hardware import fqp
 from watersmeet.hardware.ssp import running as ssp
 from watersmeet.streams.window import Window
@@ -48,11 +48,7 @@ def run_queries(
     ``order``: the stream of each row, in the order of arrival; by default streams are mixed evenly. ``options``: ``sizes``, ``stalls`` and
     what else ``watersmeet.hardware.fqp.run`` or ``watersmeet.hardware.ssp.running.run`` takes, which also let queries come and go.
     """
-    for name, table in rows.items():
-        if not isinstance(table, pa.Table):
-            raise OptionError(
-                f"rows must be Arrow tables by stream; got {type(table).__name__} for {name!r}; make it a pyarrow.Table"
-            )
+    _check(queries, rows, windows)
     sequence = (
         list(order) if order is not None else ssp.mixed({name: len(table) for name, table in rows.items()})
     )
@@ -68,8 +64,29 @@ def run_queries(
         simulator=simulator,
         **options,
     )
-    found = {query: [tuple(row.values()) for row in some] for query, some in answer.results.items()}
+    found = {query: [tuple(row.values()) for row in answer.results.get(query, ())] for query in queries}
     return QueryRun(name, answer.rows, answer.cycles, found, answer.agrees)
+
+
+def _check(queries: Any, rows: Any, windows: Any) -> None:
+    """Refuses what has no stream: the processor would let such a query wait for ever, and nothing would be compared."""
+    if not isinstance(queries, Mapping) or not queries:
+        raise OptionError(f"queries must be SQL by name; got {queries!r}; write {{'name': 'SELECT ...'}}")
+    if not isinstance(rows, Mapping):
+        raise OptionError(
+            f"rows must be Arrow tables by stream; got {type(rows).__name__}; write {{'stream': table}}"
+        )
+    for name, table in rows.items():
+        if not isinstance(table, pa.Table):
+            raise OptionError(
+                f"rows must be Arrow tables by stream; got {type(table).__name__} for {name!r}; make it a pyarrow.Table"
+            )
+    if not isinstance(windows, Mapping) or set(windows) != set(rows):
+        named = ", ".join(map(repr, windows)) if isinstance(windows, Mapping) else repr(windows)
+        raise OptionError(
+            f"windows must name the streams that have rows, {', '.join(map(repr, rows)) or 'none'}; got {named or 'none'}; "
+            "a stream without rows has an empty table"
+        )
 
 
 def _in_turn(rows: Mapping[str, pa.Table], order: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -25,6 +25,8 @@ class Parameter:
 
     def check(self, name: str, value: int) -> None:
         """Refuses a value that the design cannot have."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise OptionError(f"{name} must be a whole number; got {value!r}")
         if not self.least <= value <= self.most:
             raise OptionError(f"{name} must be from {self.least} to {self.most}; got {value}")
         if self.power_of_two and value & (value - 1):
@@ -66,6 +68,10 @@ class Design:
 
     def checked(self, given: Mapping[str, int]) -> dict[str, int]:
         """All parameters, with defaults for those that were not given."""
+        if not isinstance(given, Mapping):
+            raise OptionError(
+                f"parameters of {self.name} must be numbers by name; got {given!r}; write {{name: number}}"
+            )
         for name in given:
             if name not in self.parameters:
                 raise OptionError(

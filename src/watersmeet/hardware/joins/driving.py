@@ -5,6 +5,7 @@ What stays true: a run is compared with the engine for the order in which the po
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from random import Random
 from typing import Any
 
@@ -169,9 +170,10 @@ def drive_with(
 
 
 def _check(keys: Keys, bits: int) -> None:
-    if set(keys) != set(SIDES):
-        raise OptionError(f"streams must be keys of left and right; got {', '.join(keys) or 'none'}")
+    if not isinstance(keys, Mapping) or set(keys) != set(SIDES):
+        got = ", ".join(map(str, keys)) or "none" if isinstance(keys, Mapping) else repr(keys)
+        raise OptionError(f"streams must be keys of left and right; got {got}")
     for side in SIDES:
         for key in keys[side]:
-            if not 0 <= key < 1 << bits:
-                raise OptionError(f"a key must be from 0 to {(1 << bits) - 1}; got {key} in {side}")
+            if not isinstance(key, Integral) or not 0 <= key < 1 << bits:
+                raise OptionError(f"a key must be from 0 to {(1 << bits) - 1}; got {key!r} in {side}")

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from watersmeet.hardware.multiway.circular import CircularMJ
-from watersmeet.hardware.multiway.drive import drive, random_rows
+from watersmeet.hardware.multiway.drive import check, drive, random_rows
 from watersmeet.hardware.multiway.figures import FIGURES
 from watersmeet.hardware.multiway.linear import LinearMJ
 from watersmeet.hardware.multiway.parallel import ParallelMJ
@@ -34,6 +34,8 @@ def _driver(name: str, make: Callable[..., Any]) -> Callable[..., Run]:
         **options: Any,
     ) -> Run:
         """``streams``: a list of (stream, keys) in the order of arrival; None: ``rows`` random ones."""
+        if streams is not None:
+            check(streams, parameters.get("streams", 3), parameters["keys"])
         design = make(**parameters)
         given = streams
         if given is None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
+from watersmeet.errors import OptionError
 from watersmeet.hardware.expected import expected, same
 from watersmeet.hardware.multiway.layout import Widths
 from watersmeet.hardware.ports import pack, unpack
@@ -24,6 +25,21 @@ def random_rows(
     """Streams by ``weights`` (evenly by default), keys evenly from ``values``: two keys are equal with probability 1 / values."""
     streams = rng.choices(range(widths.streams), weights, k=rows)
     return [(k, tuple(rng.randrange(values) for _ in range(widths.keys))) for k in streams]
+
+
+def check(rows: Any, streams: int, keys: int) -> None:
+    """Refuses what are no rows of so many streams and keys."""
+    if not isinstance(rows, Sequence):
+        raise OptionError(
+            f"rows must be a list of (stream, keys) in the order of arrival; got {type(rows).__name__}"
+        )
+    for row in rows:
+        match row:
+            case (int(stream), [*some]) if 0 <= stream < streams and len(some) == keys:
+                continue
+        raise OptionError(
+            f"a row must be (stream, keys) with a stream from 0 to {streams - 1} and {keys} key(s); got {row!r}"
+        )
 
 
 def packed(widths: Widths, rows: Sequence[Row]) -> list[int]:
@@ -64,5 +80,5 @@ def drive(
         cycles=trace.cycles,
         simulator=trace.simulator,
         agrees=same(results, wanted),
-        notes={"results": len(results), "engine": len(wanted)},
+        notes={"results of the engine": len(wanted)},
     )
