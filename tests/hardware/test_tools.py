@@ -108,6 +108,16 @@ def test_what_cannot_be_synthesised_is_said() -> None:
         synth(Buffer(unsigned(8)), "xilinx", seeds=[1])
 
 
+@pytest.mark.slow
+def test_a_block_is_placed_and_has_a_clock_of_its_seed() -> None:
+    found = synth(Buffer(unsigned(8)), "ecp5", seeds=[1, 2], device="25k", seconds=600)
+    assert set(found.clock) == {1, 2}
+    assert all(clock > 150 for clock in found.clock.values()), found.clock  # a LUT between registers
+    assert found.device == "LFE5U-25F, speed grade 6"
+    assert "nextpnr-ecp5" in found.tool
+    assert found.resources["registers"] >= 2 * 9
+
+
 def test_the_command_lists_and_runs() -> None:
     listed = CliRunner().invoke(app, ["hardware", "list"])
     assert "split_join" in listed.output

@@ -49,7 +49,7 @@ class Queue(wiring.Component):
             tail.eq(tail + self.put),
             head.eq(head + passes),
             self.level.eq(self.level + self.put - passes),
-            self.room.eq(self.level + self.put <= self.depth - self.margin),
+            self.room.eq(self.level < self.depth - self.margin),  # the one that is put now counts already
         ]
         with m.If(passes):
             m.d.sync += [self.o.payload.eq(read.data), self.o.valid.eq(1)]

@@ -3,14 +3,14 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from watersmeet.hardware.blocks import Buffer
 from watersmeet.hardware.joins.processing_core import ProcessingCore
 from watersmeet.hardware.joins.rows import Kind, result_layout, row_layout, word_layout
-from watersmeet.hardware.joins.storage_core import StorageCore
+from watersmeet.hardware.joins.storage_core import StorageCore, decode, orders_layout
 
 
 class JoinCore(wiring.Component):
@@ -21,12 +21,12 @@ class JoinCore(wiring.Component):
         self.word = word_layout(attributes, bits)
         super().__init__(
             {
-                "number": In(16),
+                "number": In(16),  # a port, so that all cores are one module
                 "i": In(stream.Signature(self.word)),
                 "o": Out(stream.Signature(result_layout(attributes, bits, ordered))),
             }
         )
-        self.fetcher = Buffer(self.word)
+        self.fetcher = Buffer(data.StructLayout({"word": self.word, "orders": orders_layout(attributes)}))
         self.storage = StorageCore(share, attributes, bits)
         self.processing = ProcessingCore(share, attributes, bits, ordered)
         self.watch = {
@@ -41,12 +41,15 @@ class JoinCore(wiring.Component):
         m.submodules.fetcher = fetcher = self.fetcher
         m.submodules.storage = storage = self.storage
         m.submodules.processing = processing = self.processing
-        wiring.connect(m, wiring.flipped(self.i), fetcher.i)
         wiring.connect(m, processing.o, wiring.flipped(self.o))
-        word = fetcher.o.payload
+        word = fetcher.o.payload.word
+        decode(m, self.i.payload, self.number, fetcher.i.payload.orders, self.attributes)
         m.d.comb += [
-            storage.number.eq(self.number),
+            fetcher.i.payload.word.eq(self.i.payload),
+            fetcher.i.valid.eq(self.i.valid),
+            self.i.ready.eq(fetcher.i.ready),
             storage.word.eq(word),
+            storage.orders.eq(fetcher.o.payload.orders),
             storage.taken.eq(fetcher.o.valid & processing.ready),
             fetcher.o.ready.eq(processing.ready),
             processing.start.eq(storage.taken & (word.kind != Kind.OPERATOR)),

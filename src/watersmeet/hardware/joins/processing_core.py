@@ -6,11 +6,15 @@ cycles as its sub-window has rows.
 
 The pipeline never stops. A read is issued only if the queue of results has room for it and for all that are under way:
 
-  issue | block RAM gives the row; bounds = probe + operator | both rows registered | comparisons | match -> queue
+  issue | block RAM gives the row; bounds = probe + operator | both rows registered | one chosen | comparisons | match -> queue
+
+Each stage has one thing to wait for: a read, an addition, a choice or a comparison. Whether a read is the last of its scan is known a
+cycle before (``final``), since taking the next word hangs on it.
 
 A first sketch stalled the whole core when a match found no room, and ran at 41 MHz.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
@@ -62,14 +66,10 @@ class ProcessingCore(wiring.Component):
         m.submodules.queue = queue = self.queue
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         probe, is_s, scanning = self.probe, self.is_s, self.scanning
-        last, nothing = (
-            Signal.like(self.at),
-            Signal(),
-        )  # nothing: an empty sub-window, of which only the end is told
-        final = Signal()
+        nothing = Signal()  # an empty sub-window, of which only the end is told
+        left, final = Signal.like(self.count), Signal()  # reads after this one; whether there are none
         m.d.comb += [
             self.read.eq(scanning & queue.room),
-            final.eq(self.at == last),
             self.ready.eq(~scanning | (queue.room & final)),
         ]
         with m.If(self.start):
@@ -77,12 +77,18 @@ class ProcessingCore(wiring.Component):
                 probe.eq(self.new),
                 is_s.eq(self.new_is_s),
                 self.at.eq(0),
-                last.eq(Mux(self.count == 0, 0, self.count - 1)),
+                left.eq(self.count - 1),
+                final.eq(self.count <= 1),
                 nothing.eq(self.count == 0),
                 scanning.eq((self.count != 0) | self.ordered),
             ]
         with m.Elif(self.read):
-            m.d.sync += [self.at.eq(self.at + 1), scanning.eq(~final)]
+            m.d.sync += [
+                self.at.eq(self.at + 1),
+                left.eq(left - 1),
+                final.eq(left == 1),
+                scanning.eq(~final),
+            ]
         self._compare(m, final, nothing)
         return m
 
@@ -91,35 +97,36 @@ class ProcessingCore(wiring.Component):
         wide = signed(self.bits + 2)
         flags = Cat(self.is_s, nothing, final)
         valid, rows, notes = [self.read], [self.probe], [flags]
-        for k in (1, 2, 3):
+        for k in (1, 2, 3, 4):
             valid.append(Signal(name=f"valid_{k}"))
             rows.append(Signal(self.row, name=f"probe_{k}"))
             notes.append(Signal(3, name=f"flags_{k}"))
             m.d.sync += [valid[k].eq(valid[k - 1]), rows[k].eq(rows[k - 1]), notes[k].eq(notes[k - 1])]
-        row_r, row_s, found = Signal(self.row), Signal(self.row), Signal(self.row)
-        other = Signal(self.row)
-        m.d.comb += other.eq(Mux(notes[2][0], row_r, row_s))
-        m.d.sync += [row_r.eq(self.row_r), row_s.eq(self.row_s), found.eq(other)]
+        row_r, row_s, other, found = (Signal(self.row, name=n) for n in ("row_r", "row_s", "other", "found"))
+        m.d.sync += [
+            row_r.eq(self.row_r),
+            row_s.eq(self.row_s),
+            other.eq(Mux(notes[2][0], row_r, row_s)),
+            found.eq(other),
+        ]
         holds = Signal(self.attributes)
         for k in range(self.attributes):
-            least = [Signal(wide, name=f"least{k}_{stage}") for stage in (1, 2)]
-            most = [Signal(wide, name=f"most{k}_{stage}") for stage in (1, 2)]
-            negate = [Signal(name=f"negate{k}_{stage}") for stage in (1, 2, 3)]
+            least = [Signal(wide, name=f"least{k}_{stage}") for stage in (1, 2, 3)]
+            most = [Signal(wide, name=f"most{k}_{stage}") for stage in (1, 2, 3)]
+            negate = [Signal(name=f"negate{k}_{stage}") for stage in (1, 2, 3, 4)]
             above, below = Signal(name=f"above{k}"), Signal(name=f"below{k}")
             value, low, high = self.probe.values[k], self.low[k], self.high[k]
             m.d.sync += [
                 least[0].eq(Mux(self.is_s, value - high, value + low)),
                 most[0].eq(Mux(self.is_s, value - low, value + high)),
                 negate[0].eq(self.negate[k]),
-                least[1].eq(least[0]),
-                most[1].eq(most[0]),
-                negate[1].eq(negate[0]),
-                above.eq(other.values[k] >= least[1]),
-                below.eq(other.values[k] <= most[1]),
-                negate[2].eq(negate[1]),
+                above.eq(other.values[k] >= least[2]),
+                below.eq(other.values[k] <= most[2]),
             ]
-            m.d.comb += holds[k].eq((above & below) ^ negate[2])
-        self._emit(m, valid[3], rows[3], notes[3], found, holds.all())
+            for behind in (least, most, negate):
+                m.d.sync += [after.eq(before) for before, after in pairwise(behind)]
+            m.d.comb += holds[k].eq((above & below) ^ negate[3])
+        self._emit(m, valid[4], rows[4], notes[4], found, holds.all())
 
     def _emit(self, m: Module, valid: Signal, probe: Any, flags: Signal, found: Any, holds: Any) -> None:
         queue, match = self.queue, Signal()

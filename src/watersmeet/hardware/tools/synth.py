@@ -105,7 +105,7 @@ def synth(
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     clock = {seed: _placed(folder, seed, device, speed, goal, seconds) for seed in seeds}
     tool = tool_version("yosys") + (f", {tool_version('nextpnr-ecp5')}" if seeds else "")
-    where = f"LFE5U-{device.upper()}F, speed grade {speed}" if seeds else ""
+    where = f"LFE5U-{device[:-1]}F, speed grade {speed}" if seeds else ""
     return Synthesis(target, tool, resources(cells), cells, clock, where)
 
 
