@@ -11,7 +11,9 @@ from watersmeet.cli.texts import WINDOWS, window_of
 if TYPE_CHECKING:
     from watersmeet.api.stream_join import StreamJoin
 
-__all__ = ["Condition", "Cores", "How", "Index", "Select", "Window", "literal", "stream_join", "windows"]
+__all__ = [
+    "JOB", "Condition", "Cores", "How", "Index", "JobWindows", "Select", "Tables", "Types", "Window", "literal", "stream_join", "windows",
+]  # fmt: skip
 
 Condition = Annotated[str, typer.Argument(help="SQL over the aliases r and s, such as 'r.x = s.a'.")]
 Window = Annotated[str, typer.Option(help=literal(WINDOWS), rich_help_panel="Rows")]
@@ -29,6 +31,22 @@ Index = Annotated[
     typer.Option(help="auto, scan, hash, rap_table, wib_tree, bi_sort or grid", rich_help_panel="Speed"),
 ]
 Cores = Annotated[int, typer.Option(min=1, help="Threads that probe and merge.", rich_help_panel="Speed")]
+
+JOB = "A job of queries"
+JobWindows = Annotated[
+    list[str] | None,
+    typer.Option(help=literal(f"NAME=WINDOW of a stream of queries: {WINDOWS}."), rich_help_panel=JOB),
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=FILE: a static table that queries join with streams.", rich_help_panel=JOB),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=literal("NAME=COLUMN:TYPE,...: types of columns of a csv or ndjson file."), rich_help_panel=JOB
+    ),
+]
 
 
 def windows(r: str, s: str) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from watersmeet.cli.csv_options import csv_of
 from watersmeet.cli.job import Job, open_job, statements_of
 from watersmeet.cli.outputs import STDOUT
 from watersmeet.cli.terminal import say, warn
-from watersmeet.cli.texts import WINDOWS
 from watersmeet.errors import OptionError
 
 PUSH = 4096  # rows of a stream
-JOB, SPARK, PLACE = "A job of queries", "A Spark query", "Where"
+JOB, SPARK, PLACE = options.JOB, "A Spark query", "Where"
 
 
 def page(
@@ -27,21 +26,9 @@ def page(
     stream: Annotated[
         list[str] | None, typer.Option(help="NAME=FILE: a stream; once a stream.", rich_help_panel=JOB)
     ] = None,
-    window: Annotated[
-        list[str] | None,
-        typer.Option(help=options.literal(f"NAME=WINDOW of a stream: {WINDOWS}."), rich_help_panel=JOB),
-    ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=FILE: a static table that queries join with streams.", rich_help_panel=JOB),
-    ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=options.literal("NAME=COLUMN:TYPE,...: types of columns of a csv or ndjson file."),
-            rich_help_panel=JOB,
-        ),
-    ] = None,
+    window: options.JobWindows = None,
+    table: options.Tables = None,
+    types: options.Types = None,
     order: Annotated[
         str | None,
         typer.Option(help="Time column, in all files, to merge the arrivals by.", rich_help_panel=JOB),

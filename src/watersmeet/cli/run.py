@@ -18,14 +18,14 @@ from watersmeet.cli.job import Job, run_job
 from watersmeet.cli.merge import check_order, check_times, in_order, pushes
 from watersmeet.cli.outputs import STDOUT, Output, beside
 from watersmeet.cli.terminal import errors, say, warn
-from watersmeet.cli.texts import WINDOWS, schema_of
+from watersmeet.cli.texts import schema_of
 from watersmeet.cli.timeless import with_times
 from watersmeet.errors import OptionError
 
 if TYPE_CHECKING:
     from watersmeet.api.stream_join import StreamJoin
 
-FILES, ROWS, SPEED, JOB = "Files", "Rows", "Speed", "A job of queries"
+FILES, ROWS, SPEED, JOB = "Files", "Rows", "Speed", options.JOB
 TypesOption = typer.Option(
     help=options.literal(
         "Types of columns of a csv or ndjson input, as NAME:TYPE,..., where the first rows mislead."
@@ -55,21 +55,9 @@ def run(
             rich_help_panel=JOB,
         ),
     ] = None,
-    window: Annotated[
-        list[str] | None,
-        typer.Option(help=options.literal(f"NAME=WINDOW of such a stream: {WINDOWS}."), rich_help_panel=JOB),
-    ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=FILE: a static table that queries join with streams.", rich_help_panel=JOB),
-    ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=options.literal("NAME=COLUMN:TYPE,...: types of columns of a csv or ndjson file."),
-            rich_help_panel=JOB,
-        ),
-    ] = None,
+    window: options.JobWindows = None,
+    table: options.Tables = None,
+    types: options.Types = None,
     socket: Annotated[
         str | None,
         typer.Option(

@@ -17,7 +17,7 @@ from amaranth.lib.wiring import In, Out
 
 from watersmeet.errors import OptionError
 from watersmeet.fabric.encoding import FUNCTIONS
-from watersmeet.hardware.ssp.gather import Gather, Scatter, connected
+from watersmeet.hardware.ssp.gather import Gather, Scatter, connected, passing
 from watersmeet.hardware.ssp.reading import Reading
 from watersmeet.hardware.ssp.riders import Riders
 from watersmeet.hardware.ssp.steps import Steps, chosen
@@ -149,15 +149,7 @@ class Aggregation(wiring.Component):
                     m.d.sync += sweep.eq(0)
                     m.next = "LIST"
                 with m.Elif(source.valid & ((row.stream != stream_id) | row.tick)):
-                    m.d.comb += [
-                        out.valid.eq(1),
-                        out.payload.row.eq(row.row),
-                        out.payload.stream.eq(row.stream),
-                        out.payload.tick.eq(row.tick),
-                        out.payload.shown.eq(0),
-                        out.payload.done.eq(1),
-                        source.ready.eq(out.ready),
-                    ]
+                    m.d.comb += passing(source, row, out)
                 with m.Elif(source.valid):
                     m.next = "FIND"
             with m.State("FIND"):

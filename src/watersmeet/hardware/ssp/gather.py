@@ -13,6 +13,19 @@ from amaranth.lib.wiring import In, Out
 from watersmeet.hardware.ssp.words import CONTINUED, HEAD, RESPONSE, SEGMENT, WORD, answer, item
 
 
+def passing(source: Any, row: Any, out: Any) -> list[Any]:
+    """The row that ``source`` offers is none of the unit's and goes on as it came: who rides may want it."""
+    return [
+        out.valid.eq(1),
+        out.payload.row.eq(row.row),
+        out.payload.stream.eq(row.stream),
+        out.payload.tick.eq(row.tick),
+        out.payload.shown.eq(0),
+        out.payload.done.eq(1),
+        source.ready.eq(out.ready),
+    ]
+
+
 class Gather(wiring.Component):
     """Words to items of up to ``segments`` segments. A row gathers while the one before is worked on."""
 

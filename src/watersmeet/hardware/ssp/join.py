@@ -21,7 +21,7 @@ from amaranth.lib.wiring import In, Out
 
 from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Shared
-from watersmeet.hardware.ssp.gather import Gather, Scatter, connected
+from watersmeet.hardware.ssp.gather import Gather, Scatter, connected, passing
 from watersmeet.hardware.ssp.hash_window import HashWindow
 from watersmeet.hardware.ssp.murmur import STEPS, Murmur
 from watersmeet.hardware.ssp.prehash import Prehash
@@ -283,15 +283,7 @@ class Join(wiring.Component):
                     with m.If(self.resets):
                         m.next = "CLEAR"
                 with m.Elif(source.valid & (own == 0)):  # who rides may want it
-                    m.d.comb += [
-                        out.valid.eq(1),
-                        out.payload.row.eq(row.row),
-                        out.payload.stream.eq(row.stream),
-                        out.payload.tick.eq(row.tick),
-                        out.payload.shown.eq(0),
-                        out.payload.done.eq(1),
-                        source.ready.eq(out.ready),
-                    ]
+                    m.d.comb += passing(source, row, out)
                 with m.Elif(source.valid):
                     m.d.comb += [store.eq(1), search.eq(~row.tick & (step.prehash != LATE))]
                     m.next = "SCAN"

@@ -12,7 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from watersmeet.fabric.encoding import FUNCTIONS
-from watersmeet.hardware.ssp.gather import Gather, Scatter, connected
+from watersmeet.hardware.ssp.gather import Gather, Scatter, connected, passing
 from watersmeet.hardware.ssp.reading import Reading
 from watersmeet.hardware.ssp.riders import Riders
 from watersmeet.hardware.ssp.words import ENDED, FIELD, RESPONSE, SEGMENT, WORD, value_of
@@ -92,15 +92,7 @@ class OrderBy(wiring.Component):
                     m.d.sync += place.eq(0)
                     m.next = "READ"
                 with m.Elif(source.valid & ((row.stream != stream_id) | row.tick)):
-                    m.d.comb += [
-                        out.valid.eq(1),
-                        out.payload.row.eq(row.row),
-                        out.payload.stream.eq(row.stream),
-                        out.payload.tick.eq(row.tick),
-                        out.payload.shown.eq(0),
-                        out.payload.done.eq(1),
-                        source.ready.eq(out.ready),
-                    ]
+                    m.d.comb += passing(source, row, out)
                 with m.Elif(source.valid):
                     m.next = "SHIFT"
             with m.State("SHIFT"):  # the row before the place is in look.data
