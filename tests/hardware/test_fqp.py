@@ -39,7 +39,7 @@ def on_chain(script: list[Step], **options: Any) -> Answer:
 # ---- exact ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FABRICS)
+@pytest.mark.parametrize("name", ["chain", pytest.param("parallel", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", range(2))
 def test_queries_that_come_and_go_give_what_the_processor_gives(name: str, seed: int) -> None:
     found = answer(name, seed, 120)
