@@ -12,9 +12,10 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from watersmeet.hardware.encoded import HEAD
 from watersmeet.hardware.fqp.query_buffer import JOIN
 from watersmeet.hardware.fqp.window_buffer import SEGMENT, held
-from watersmeet.hardware.fqp.words import BLOCK, HEAD, ROW, VALUE, WORD
+from watersmeet.hardware.fqp.words import BLOCK, ROW, VALUE, WORD
 
 
 class For(enum.Enum, shape=2):  # type: ignore[call-arg]

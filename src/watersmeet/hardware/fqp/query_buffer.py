@@ -18,7 +18,8 @@ from amaranth.lib.wiring import In, Out
 
 from watersmeet.fabric.encoding import FUNCTIONS
 from watersmeet.fabric.program import INSTS, TAGS
-from watersmeet.hardware.fqp.words import CHUNK, HEAD, TERM, WORD
+from watersmeet.hardware.encoded import CHUNK, HEAD
+from watersmeet.hardware.fqp.words import TERM, WORD
 
 ROWS = 24  # bits of a number of rows
 OPERATOR = data.StructLayout({"stream": 12, "lane": 2, "out": 12, "port": 3})

@@ -12,7 +12,8 @@ from amaranth.lib.wiring import In, Out
 
 from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Buffer
-from watersmeet.hardware.fqp.words import HEAD, NETWORK, WORD
+from watersmeet.hardware.encoded import HEAD
+from watersmeet.hardware.fqp.words import NETWORK, WORD
 
 
 class SwitchD(wiring.Component):

@@ -17,20 +17,5 @@ TO_R, TO_S, TO_RESULT = 1, 2, 4  # ports by which results leave
 
 WORD = data.StructLayout({"data": 64, "id": 12, "last": 1, "mark": 1, "q": 1, "s": 1})
 ROW = data.StructLayout({"word": WORD, "lane": 2})  # what the processing unit takes
-HEAD = data.StructLayout(
-    {"lane": 2, "segments": 7, "port": 3, "out": 12, "stream": 12, "cc": 12, "b_id": 12, "inst": 4}
-)
-CHUNK = data.StructLayout(
-    {
-        "bytes": 12,
-        "scale": 6,
-        "kind": 4,
-        "other": 14,
-        "condition": 4,
-        "attribute": 14,
-        "function": 6,
-        "tag": 4,
-    }
-)
 TERM = data.StructLayout({"attribute": 12, "condition": 3, "other": 12, "constant": 64})
 VALUE = data.StructLayout({"value": 64, "null": 1})

@@ -10,7 +10,8 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from watersmeet.hardware.ssp.words import CONTINUED, HEAD, RESPONSE, SEGMENT, WORD, answer, item
+from watersmeet.hardware.encoded import HEAD
+from watersmeet.hardware.ssp.words import CONTINUED, RESPONSE, SEGMENT, WORD, answer, item
 
 
 def passing(source: Any, row: Any, out: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from amaranth.hdl import Module, Signal
 
 from watersmeet.fabric.operator import CONDITIONS
 from watersmeet.fabric.program import INSTS, TAGS
-from watersmeet.hardware.ssp.words import CHUNK, HEAD
+from watersmeet.hardware.encoded import CHUNK, HEAD
 
 INST = {name: number for number, name in enumerate(INSTS)}
 TAG = {name: number for number, name in enumerate(TAGS)}

@@ -18,9 +18,10 @@ from amaranth.lib.wiring import In, Out
 
 from watersmeet.errors import OptionError
 from watersmeet.hardware.blocks import Buffer
+from watersmeet.hardware.encoded import HEAD
 from watersmeet.hardware.ssp.gather import connected
 from watersmeet.hardware.ssp.reading import INST
-from watersmeet.hardware.ssp.words import HEAD, WORD
+from watersmeet.hardware.ssp.words import WORD
 
 
 class Table:

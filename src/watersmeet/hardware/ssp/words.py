@@ -20,21 +20,6 @@ NULL = -(1 << 63)
 
 WORD = data.StructLayout({"payload": SEGMENT, "stream": 12, "last": 1, "tick": 1, "q": 1, "s": 1})
 RESPONSE = data.StructLayout({"word": WORD, "void": 1, "done": 1})
-HEAD = data.StructLayout(
-    {"lane": 2, "segments": 7, "port": 3, "out": 12, "stream": 12, "cc": 12, "b_id": 12, "inst": 4}
-)
-CHUNK = data.StructLayout(
-    {
-        "bytes": 12,
-        "scale": 6,
-        "kind": 4,
-        "other": 14,
-        "condition": 4,
-        "attribute": 14,
-        "function": 6,
-        "tag": 4,
-    }
-)
 FIELD = data.StructLayout({"lane": 6, "size": 2, "source": 2, "unused": 3, "present": 1})
 BY_ROW, BY_CONSTANT, BY_STEP = 0, 1, 2  # sources of a field
 
