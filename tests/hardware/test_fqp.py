@@ -1,6 +1,7 @@
 """FQP gives what the processor in software gives, whatever stalls and however queries come and go; what it cannot do it refuses."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -11,14 +12,21 @@ import watersmeet as wm
 from hardware.fqp_scripts import FABRICS, SCHEMAS, SIZES, WINDOWS, answer
 from hardware.harness import both
 from watersmeet.errors import FabricError, OptionError, WatersmeetError
+from watersmeet.fabric.operator import Constant
+from watersmeet.fabric.program import Chunk, Instruction
 from watersmeet.hardware.fqp import DESIGNS, FIGURES, measuring, run
 from watersmeet.hardware.fqp.buffer_manager import BufferManager, For
+from watersmeet.hardware.fqp.changes import words_of
 from watersmeet.hardware.fqp.dealer import Dealer
 from watersmeet.hardware.fqp.designs import workload
 from watersmeet.hardware.fqp.op_block import OpBlock
 from watersmeet.hardware.fqp.running import Answer, Step
+from watersmeet.hardware.fqp.switch import SwitchD
 from watersmeet.hardware.fqp.window_buffer import WindowBuffer
+from watersmeet.hardware.fqp.words import WORD
+from watersmeet.hardware.ports import pack
 from watersmeet.hardware.registry import Figure
+from watersmeet.hardware.simulate import simulate
 
 ROWS = [("a", {"k": k % 4, "v": k % 3}) for k in range(6)] + [
     ("b", {"k": k % 4, "w": 5 - k}) for k in range(6)
@@ -88,6 +96,27 @@ def test_a_join_that_stays_keeps_its_rows_while_others_come_and_go() -> None:
     agrees(found)
     assert len(found.results["kept"]) > 5
     assert len(found.results["brief"]) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_switch_knows_each_stream_by_its_last_mask(seed: int) -> None:
+    """Streams are forgotten and come back, by entries that other streams have had."""
+    rng, masks, words = Random(seed), dict[int, int](), list[int]()
+    expected: list[list[int]] = [[], []]
+    for number in range(120):
+        stream = rng.randrange(3, 8)
+        if rng.random() < 0.5:
+            masks[stream] = rng.choice([0, 0, 1, 2, 3])
+            mask = Chunk("mask", constant=Constant("int", masks[stream].to_bytes(8, "little")))
+            words += words_of([Instruction("gswitch_d", 0, stream, body=(mask,))])
+            continue
+        words.append(pack(WORD, {"data": number, "id": stream, "mark": 0, "last": 1, "q": 0, "s": 0}))
+        for way, rows in enumerate(expected):
+            if masks.get(stream, 0) >> way & 1:
+                rows.append(words[-1])
+    trace = simulate(SwitchD(2, streams=5), {"i": words}, simulator="python")
+    assert [trace.payloads(f"o__{way}") for way in range(2)] == expected
+    assert all(expected)
 
 
 def test_a_stream_gets_a_column_while_a_query_runs() -> None:

@@ -47,7 +47,7 @@ class SwitchD(wiring.Component):
         found, own = Signal(self.ways), Signal()
         inside, route, mine = Signal(), Signal(self.ways), Signal()
         for stream_id, mask in zip(known, masks, strict=True):
-            with m.If(stream_id == word.id):
+            with m.If((stream_id == word.id) & mask.any()):  # a forgotten entry still has its stream's number
                 m.d.comb += found.eq(mask)
         m.d.comb += own.eq(word.q & (word.id == NETWORK) & (head.b_id == self.number))
         now, ends, ready, goes = Signal(self.ways), Signal(), Signal(), Signal()
