@@ -16,11 +16,11 @@ from watersmeet.fabric.operator import Constant
 from watersmeet.fabric.program import Chunk, Instruction
 from watersmeet.hardware.fqp import DESIGNS, FIGURES, measuring, run
 from watersmeet.hardware.fqp.buffer_manager import BufferManager, For
-from watersmeet.hardware.fqp.changes import words_of
+from watersmeet.hardware.fqp.changes import changes, words_of
 from watersmeet.hardware.fqp.dealer import Dealer
 from watersmeet.hardware.fqp.designs import workload
 from watersmeet.hardware.fqp.op_block import OpBlock
-from watersmeet.hardware.fqp.running import Answer, Step
+from watersmeet.hardware.fqp.running import Answer, Step, _Script
 from watersmeet.hardware.fqp.switch import SwitchD
 from watersmeet.hardware.fqp.window_buffer import WindowBuffer
 from watersmeet.hardware.fqp.words import WORD
@@ -96,6 +96,23 @@ def test_a_join_that_stays_keeps_its_rows_while_others_come_and_go() -> None:
     agrees(found)
     assert len(found.results["kept"]) > 5
     assert len(found.results["brief"]) == 3
+
+
+def test_switches_have_room_for_the_streams_of_every_program() -> None:
+    streams = [f"s{k}" for k in range(10)]
+    made = _Script(
+        FABRICS["parallel"], {name: {"k": pa.int32()} for name in streams}, dict.fromkeys(streams, wm.Rows(9))
+    )
+    for name in streams[:9]:
+        made.step(f"CREATE QUERY {name} AS SELECT k FROM {name}")
+    assert made.sizes({})["streams"] == 9
+    with pytest.raises(OptionError, match="streams must be at least 9 for these queries; got 8"):
+        made.sizes({"streams": 8})
+    dropped = made.loaded
+    made.step("DROP QUERY s0; CREATE QUERY s9 AS SELECT k FROM s9")
+    assert made.loaded is not None
+    masks = [one.body[0].constant for one in changes(dropped, made.loaded) if one.inst == "gswitch_d"]
+    assert [any(mask.raw) for mask in masks if mask] == [False, True]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -122,9 +122,10 @@ def changes(before: Loaded | None, after: Loaded) -> list[Instruction]:
     """What makes the second program of the first."""
     old = before.operators if before else {}
     masks = before.switches if before else {}
-    found = [one for key, one in after.switches.items() if masks.get(key) != one]
     empty = Chunk("mask", constant=Constant("int", bytes(8)))
-    found += [replace(one, body=(empty,)) for key, one in masks.items() if key not in after.switches]
+    # First what is forgotten: a switch has room for the streams of one program.
+    found = [replace(one, body=(empty,)) for key, one in masks.items() if key not in after.switches]
+    found += [one for key, one in after.switches.items() if masks.get(key) != one]
     found += [Instruction("reset", b_id, out) for (b_id, out) in old if (b_id, out) not in after.operators]
     for key, pair in after.operators.items():
         if old.get(key) != pair:

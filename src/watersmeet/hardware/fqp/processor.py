@@ -54,7 +54,8 @@ def _lane(topology: Topology, out: str) -> str:
 
 
 class Fqp(wiring.Component):
-    """Words of rows and instructions in by ``chunks``, results out by ``results``. ``queue``: words between two blocks.
+    """Words of rows and instructions in by ``chunks``, results out by ``results``. ``queue``: words between two blocks;
+    ``streams``: that a switch knows.
 
     ``watch``: which blocks are busy, how full the queues are, and whether the dealer waits.
     """
@@ -67,6 +68,7 @@ class Fqp(wiring.Component):
         attributes: int = 16,
         columns: int = 4,
         queue: int = 32,
+        streams: int = 8,
     ) -> None:
         self.topology, self.queue, self.sizes = topology, queue, (operators, terms, attributes, columns)
         self.lanes = lanes_of(topology)
@@ -77,7 +79,7 @@ class Fqp(wiring.Component):
             if isinstance(one, parts.OpBlock):
                 self.parts[one.name] = Shared(OpBlock, one.window, *self.sizes)
             elif isinstance(one, parts.GSwitchD):
-                self.parts[one.name] = SwitchD(one.fan_out)
+                self.parts[one.name] = SwitchD(one.fan_out, streams)
             elif isinstance(one, parts.ResultBuffer):
                 self.parts[one.name] = ResultBuffer(one.fan_in)
         self.watch = {

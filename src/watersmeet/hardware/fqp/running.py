@@ -27,7 +27,7 @@ from watersmeet.query.processor import Processor
 from watersmeet.streams.window import Rows
 
 Step = str | tuple[str, Mapping[str, Any]]
-SIZES = {"operators": 4, "terms": 8, "attributes": 16, "columns": 4, "queue": 32}
+SIZES = {"operators": 4, "terms": 8, "attributes": 16, "columns": 4, "queue": 32, "streams": 8}
 
 
 @dataclass(frozen=True)
@@ -217,6 +217,7 @@ class _Script:
             need["attributes"] = max(need["attributes"], 1 << len(one.program.attributes).bit_length())
             need["columns"] = max(need["columns"], *map(len, one.columns.values()), 1)
             need["queue"] = max(need["queue"], *one.lanes.values(), 1)
+            need["streams"] = max(need["streams"], *Counter(b_id for b_id, _ in one.switches).values(), 1)
         for name, value in given.items():
             if name not in need:
                 raise OptionError(f"a size of FQP must be one of {', '.join(need)}; got {name!r}")
