@@ -1,6 +1,7 @@
 """``Processor.describe()`` and ``stats()`` are plain data as the contract has it, whatever the plan; messages that are not are refused."""
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -153,6 +154,35 @@ def test_results_are_shown_to_who_watches_and_no_more_after_the_end() -> None:
     end()
     qp.push(rows(1))
     assert seen == [1]
+
+
+CALLS: dict[str, Callable[[wm.Processor], wm.Result]] = {
+    "push": lambda qp: qp.push(rows(1))["large"],
+    "advance": lambda qp: qp.advance(trades=datetime(2023, 11, 14, 22, 14))["large"],
+    "finish": lambda qp: qp.finish()["large"],
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_a_watcher_raises_refuses_the_call(call: str) -> None:
+    """Nothing has come, and the same call again gives what it would have given."""
+
+    def stands(qp: wm.Processor) -> tuple[object, ...]:
+        stats = qp.stats()
+        clocks = [(stream["newest"], stream["watermark"]) for stream in stats["streams"].values()]
+        return stats["pushes"], stats["queries"], clocks, qp.explain()
+
+    def refuse(results: object) -> None:
+        raise OSError("nobody listens")
+
+    qp, undisturbed = filled(), filled()
+    before, end = stands(qp), qp.watch(refuse)
+    with pytest.raises(OSError, match="nobody listens"):
+        CALLS[call](qp)
+    assert stands(qp) == before
+    end()
+    assert CALLS[call](qp).to_arrow() == CALLS[call](undisturbed).to_arrow()
+    assert stands(qp) == stands(undisturbed)
 
 
 def test_a_refused_statement_knows_its_place_in_the_whole_text() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from os import PathLike
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from watersmeet.query.explain import block_readers, explain_processor, explain_q
 from watersmeet.query.feed import Feed
 from watersmeet.query.parse import parse_commands
 from watersmeet.query.placed import Placing
-from watersmeet.query.running import Results, Running, dropped
+from watersmeet.query.running import Ending, Given, Results, Running, dropped
 from watersmeet.query.saving import restored, running_state
 from watersmeet.query.statement import Command
 from watersmeet.query.stats import processor_stats
@@ -31,7 +31,6 @@ from watersmeet.streams.window import Unbounded, Window, named_windows
 MOST_STREAMS = 100
 FINISH = "finish()"
 KIND = "Processor"  # of a saved state
-Given = TypeVar("Given")
 
 
 class Query:
@@ -247,7 +246,7 @@ class Processor:
         """
         self._in_turn("alter_stream()", self._grow, stream, add)
 
-    def _grow(self, stream: str, add: Any) -> None:
+    def _grow(self, stream: str, add: Any, ending: Ending) -> None:
         if stream not in self.streams:
             raise OptionError(
                 f"alter_stream() takes one of the streams {listed([repr(one) for one in self.streams])}; got {stream!r}"
@@ -257,7 +256,7 @@ class Processor:
             raise StateError(
                 f"alter_stream() needs the schema of stream {stream!r}, which is not known yet; give schemas=, or push a batch first"
             )
-        self._running.grow(stream, added_columns(stream, add, known))
+        self._running.grow(stream, added_columns(stream, add, known), ending)
 
     def queries(self) -> dict[str, Query]:
         """All queries by name, in the order in which they were created; also those that wait or have been stopped."""
@@ -318,8 +317,10 @@ class Processor:
             )
         return self._in_turn("advance()", self._advance, {**(clocks or {}), **times})
 
-    def _advance(self, times: Mapping[str, Any]) -> Results:
-        return self._running.advance({name: self._moment(name, value) for name, value in times.items()})
+    def _advance(self, times: Mapping[str, Any], ending: Ending) -> Results:
+        return self._running.advance(
+            {name: self._moment(name, value) for name, value in times.items()}, ending
+        )
 
     def _moment(self, stream: str, value: Any) -> pa.Array:
         if stream not in self.streams:
@@ -367,26 +368,33 @@ class Processor:
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
     def _in_turn(self, call: str, do: Callable[..., Given], *args: Any) -> Given:
-        """One call at a time, and all of it or nothing: whatever fails on the way, what it has changed is taken back."""
+        """One call at a time, and all of it or nothing: whatever fails on the way, what it has changed is taken back.
+
+        Whoever watches is shown what is given, and the time is taken, before the call counts: after that nothing is called.
+        """
         with self._lock:
             if self._inside or self._finished or self._closed:
                 raise self._refused(call)
-            begin = perf_counter()
+            begin, seconds = perf_counter(), self.seconds
+
+            def ending(given: Any) -> None:
+                nonlocal seconds
+                for watcher in self._watchers if isinstance(given, Results) else ():
+                    watcher(given)
+                seconds += perf_counter() - begin
+
             try:
                 self._inside = True
                 self._running.mend()
-                given = do(*args)
-                self._finished = call == FINISH
-                if self._watchers and isinstance(given, Results):
-                    for watcher in self._watchers:
-                        watcher(given)
+                given = do(*args, ending=ending)
+                self.seconds, self._finished = seconds, call == FINISH
                 return given
             except BaseException:
                 self._running.mend()
+                self.seconds += perf_counter() - begin
                 raise
             finally:
                 self._inside = False
-                self.seconds += perf_counter() - begin
 
     def _refused(self, what: str) -> StateError:
         if self._inside:

@@ -6,7 +6,7 @@ Either is dealt with before the next call, so that whatever interrupts a call, o
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,14 @@ from watersmeet.streams.window import Window
 
 Entries = Mapping[str, Entry]
 Past = Mapping[str, Result]  # by query
+Given = TypeVar("Given")
+Ending = Callable[
+    [Any], None
+]  # who has called is shown what it will be given; what this raises is a call that fails
+
+
+def _nothing_more(given: Any) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,7 @@ class Running:
         windows: Mapping[str, Window] | None = None,
         only: int | None = None,
         shown: Callable[[Entries, Past], Any] = lambda entries, past: None,
+        ending: Ending = _nothing_more,
     ) -> Any:
         """Do all statements. ``windows``: of the query that they are about; ``only``: the number that it must have.
 
@@ -132,9 +141,7 @@ class Running:
         except QueryFailedError as failed:
             raise failed.error from None
         self._created = created
-        given = shown(self.entries, past)
-        self._pending = Settle(self._pushes, undo.changes)
-        return given
+        return self._counts(shown(self.entries, past), self._pushes, undo, ending)
 
     def _name(self, command: Command, entries: Entries, only: int | None) -> str:
         name = command.name
@@ -210,15 +217,17 @@ class Running:
         except Exception as error:
             raise QueryFailedError(entry.name, error) from error
 
-    def grow(self, stream: str, columns: pa.Schema) -> None:
+    def grow(self, stream: str, columns: pa.Schema, ending: Ending = _nothing_more) -> None:
         """A stream has more columns from now on. Queries go on with those that they know."""
         undo = self._undoable()
         self.feed.grow(stream, columns)
-        self._pending = Settle(self._pushes, undo.changes)
+        self._counts(None, self._pushes, undo, ending)
 
     # ---- one push -----------------------------------------------------------------------------------------------
 
-    def push(self, known: Known, arrows: dict[str, pa.RecordBatch], order: Any) -> Results:
+    def push(
+        self, known: Known, arrows: dict[str, pa.RecordBatch], order: Any, ending: Ending = _nothing_more
+    ) -> Results:
         """Let rows arrive, which were read with what was known then."""
         feed = self.feed
         if known is not feed.known:  # a schema, or a type, has become known since
@@ -241,7 +250,7 @@ class Running:
             entries = self.placing.fitting(self.assigned, {**self.entries, **late}, stopped)
             results |= self._begun(entries, stopped, undo)
             results = {name: results[name] for name in self.entries if name in results}
-        return self._counted(results, stopped, self._pushes + 1)
+        return self._told(results, stopped, self._pushes + 1, ending)
 
     def _learn(self, arrows: Batches, stopped: dict[str, str], undo: Undo) -> Entries:
         """What a push makes known; queries that have waited for it, and of whose streams nothing has come, begin. Returns the others: they
@@ -351,8 +360,9 @@ class Running:
             for leaf, batch in late.items()
         }
 
-    def _counted(self, results: dict[str, Result], stopped: dict[str, str], pushes: int) -> Results:
-        """A push counts from the moment on that what remains to be done is noted: that is done before the next call."""
+    def _told(
+        self, results: dict[str, Result], stopped: dict[str, str], pushes: int, ending: Ending
+    ) -> Results:
         undo = self._pending
         assert isinstance(undo, Undo)
         if any(self.entries[name].stopped is None for name in stopped):
@@ -363,22 +373,21 @@ class Running:
             self._change(entries, undo)
         given = Results(results)
         given.stopped = stopped
-        self._pending = Settle(pushes, undo.changes)
-        return given
+        return self._counts(given, pushes, undo, ending)
 
-    def advance(self, times: Mapping[str, pa.Array]) -> Results:
+    def advance(self, times: Mapping[str, pa.Array], ending: Ending = _nothing_more) -> Results:
         """Streams have come to these times without a row."""
         self._undoable()
         stopped: dict[str, str] = {}
         outcomes = self._joined(lambda: self.feed.advance(times, self._joins()), stopped)
         self.feed.remember_times(times)
         turn = GraphTurn(self.feed.known.schemas, {}, {}, outcomes, clocks=times)
-        return self._counted(self._results(turn, stopped), stopped, self._pushes + 1)
+        return self._told(self._results(turn, stopped), stopped, self._pushes + 1, ending)
 
     def _joins(self) -> list[JoinBlock]:
         return [block for block in self.graph.blocks.values() if isinstance(block, JoinBlock)]
 
-    def finish(self) -> Results:
+    def finish(self, ending: Ending = _nothing_more) -> Results:
         """End the streams."""
         shared = self.feed.shared
         shared.mend()
@@ -388,7 +397,7 @@ class Running:
         turn = GraphTurn(self.feed.known.schemas, {}, {}, outcomes, ending=True)
         results = self._results(turn, stopped)
         stopped |= {name: ended(entry) for name, entry in self.entries.items() if entry.waits is not None}
-        return self._counted(results, stopped, self._pushes)
+        return self._told(results, stopped, self._pushes, ending)
 
     # ---- the saved state ----------------------------------------------------------------------------------------
 
@@ -427,6 +436,13 @@ class Running:
         undo = Undo(self.entries, self.feed.mark(), self.graph.mark(), self.assigned)
         self._pending = undo
         return undo
+
+    def _counts(self, given: Given, pushes: int, undo: Undo, ending: Ending) -> Given:
+        """A call counts from the moment on that what remains to be done is noted: that is done before the next call. After this nothing
+        may fail on the way to who has called."""
+        ending(given)
+        self._pending = Settle(pushes, undo.changes)
+        return given
 
     def mend(self) -> None:
         """What a call has left to do: to take back what it has changed, or to let go of what is not needed any more."""
