@@ -1,6 +1,7 @@
 # Every target sets itself up: on a fresh machine it needs only a python3 (>= 3.11) and a package registry.
 #   make test       unit and property tests, same seeds each time
 #   make test-all   the slow tests too, with fresh random seeds and more examples
+#   make test-kills the tests that kill processes of Spark, four times as many kills as test-all
 #   make check      ruff, mypy, import direction
 #   make demo       join two live streams on local Spark, check every result and draw a picture; needs no Java
 #   make bench      the engine's quick benchmark; `.venv/bin/watersmeet bench engine` is the full one, `bench spark` Spark's
@@ -12,7 +13,7 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all check format demo bench clean distclean
+.PHONY: help setup test test-all test-kills check format demo bench clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -27,6 +28,9 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "" --hypothesis-profile=random $(PYTEST_ARGS)
+
+test-kills: $(READY)
+	WATERSMEET_KILLS=many $(BIN)/python -m pytest -m slow -n0 -s tests/spark/test_faults.py tests/spark/test_host_faults.py $(PYTEST_ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .

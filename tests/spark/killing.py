@@ -1,4 +1,7 @@
-"""Jobs that tests start, and kill with all that these have started: nobody else's processes are touched."""
+"""Jobs that tests start, and kill with all that these have started: nobody else's processes are touched.
+
+How often they are killed: once around with `make test-all`, at moments that differ from run to run; four times with `make test-kills`.
+"""
 
 import os
 import random
@@ -8,6 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ROUNDS = 4 if os.environ.get("WATERSMEET_KILLS") == "many" else 1
 
 
 def session_processes(leader: int) -> dict[int, str]:

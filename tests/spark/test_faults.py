@@ -13,13 +13,13 @@ import pytest
 from oracle import Event
 from spark.batch_oracle import BatchOracle
 from spark.files import Files
-from spark.killing import KINDS, Job
+from spark.killing import ROUNDS, Job
 from spark.many import ManyOracle
 from watersmeet.spark.state.command import report
 
-KILLS = 20
-MOST = {"driver": 4, "executor": 7, "worker": 20}  # a new driver takes its time
-PATIENCE = 1500  # seconds
+ROUND = ["driver", "executor", "worker", "worker", "worker"]
+FILES = 24  # a round: a batch each, so that there is always something to be interrupted
+PATIENCE = 400 * ROUNDS  # seconds
 TWO: dict[str, Any] = {
     "hash": lambda r, s: r["k"] == s["k"] and r["x"] < s["x"] + 2,
     "range": lambda r, s: abs(r["x"] - s["x"]) <= 1,
@@ -76,39 +76,38 @@ def committed(folder: Path) -> int:
 def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, spread: str) -> None:
     sides = "rst" if spread in MANY else "rs"
     files = Files(tmp_path, seed=3, sides=sides)
-    for _ in range(60):
+    for _ in range(FILES * ROUNDS):
         files.add(12)
-    job, rng, planned = (
+    seed = random.randrange(1 << 32)
+    rng, job, planned = (
+        random.Random(seed),
         Job("faulty_job.py", tmp_path, spread, "2", "1"),
-        random.Random(4),
         Planned(tmp_path, sides),
     )
-    kills: dict[str, int] = dict.fromkeys(KINDS, 0)
+    left = ROUND * ROUNDS
+    rng.shuffle(left)
     deadline = time.monotonic() + PATIENCE
+
+    def stands() -> str:
+        return f"seed {seed}, batch {committed(tmp_path)}, kills that are left {left}: see {job.log}"
+
     try:
         job.start()
         while not (tmp_path / "done").exists():
-            assert time.monotonic() < deadline, (
-                f"batch {committed(tmp_path)} after kills {kills}: see {job.log}"
-            )
-            assert job.process is not None
-            if job.process.poll() is not None:
+            assert time.monotonic() < deadline, stands()
+            if job.ended():
                 job.start()
             planned.wait(rng.uniform(0.3, 2.5))
-            if sum(kills.values()) < KILLS and committed(tmp_path) >= 0:
-                kind = rng.choice(["driver", "executor", "worker", "worker", "worker"])
-                if kills[kind] >= MOST[kind]:
-                    continue
-                before = committed(tmp_path)
-                kills[kind] += job.kill_one(kind, rng)
+            if left and (before := committed(tmp_path)) >= 0 and job.kill_one(left[-1], rng):
+                left.pop()
                 wait = time.monotonic() + 40
                 while committed(tmp_path) <= before and time.monotonic() < wait:  # let it get somewhere
-                    if job.process.poll() is not None:
+                    if job.ended():
                         job.start()
                     planned.wait(0.2)
     finally:
         job.end()
-    assert sum(kills.values()) >= KILLS, kills
+    assert not left, stands()
     assert sink_rows(tmp_path / "out", sides) == wanted(spread, planned.batches(files))
     assert not any(core.problems for core in report(str(tmp_path / "state")))
 

@@ -14,13 +14,16 @@ import pytest
 
 from spark.host_reference import Reference, Rows, differences, tables
 from spark.hosted import COLUMNS, STREAMS
-from spark.killing import Job
+from spark.killing import ROUNDS, Job
 from watersmeet.spark.host.files import ControlFiles
 from watersmeet.spark.host.program import Programs
 
-KILLS = 44
-MOST = {"driver": 3, "source": 2, "executor": 5, "worker": 24, "writer": 12}  # a new driver takes its time
-PATIENCE = 1500  # seconds
+MOST = {
+    kind: ROUNDS * often
+    for kind, often in (("driver", 1), ("source", 1), ("executor", 1), ("worker", 5), ("writer", 3))
+}
+KILLS = sum(MOST.values())
+PATIENCE = 600 * ROUNDS  # seconds
 AHEAD = 6  # files that wait to be read
 
 
@@ -131,11 +134,12 @@ class Play:
 
 @pytest.mark.slow
 def test_kills_at_random_moments_change_no_table(tmp_path: Path) -> None:
-    play, deadline = Play(tmp_path, seed=5), time.monotonic() + PATIENCE
+    seed = random.randrange(1 << 32)
+    play, deadline = Play(tmp_path, seed), time.monotonic() + PATIENCE
     try:
         play.job.start()
         while sum(play.kills.values()) < KILLS:
-            assert time.monotonic() < deadline, f"{play.kills}: see {play.job.log}"
+            assert time.monotonic() < deadline, f"seed {seed}, {play.kills}: see {play.job.log}"
             play.keep_going(play.rng.uniform(0.1, 1.2))
             left = [kind for kind in MOST for _ in range(play.kills[kind], MOST[kind])]
             if committed(tmp_path) >= 0:
@@ -143,14 +147,16 @@ def test_kills_at_random_moments_change_no_table(tmp_path: Path) -> None:
         play.writer.end()
         (tmp_path / "stop").touch()
         while not (tmp_path / "done").exists():
-            assert time.monotonic() < deadline, f"{play.kills}: see {play.job.log}"
+            assert time.monotonic() < deadline, f"seed {seed}, {play.kills}: see {play.job.log}"
             play.keep_going(0.2, writing=False)
     finally:
         play.end()
     reference = wanted(tmp_path, play.planned, play.feed.files)
     found = tables(tmp_path)
     statements, batches = ControlFiles(str(tmp_path / "control")).last(), len(play.planned.ends)
-    print(f"{play.kills}, {statements} statements, {batches} batches, {sum(map(len, found.values()))} rows")
+    print(
+        f"seed {seed}, {play.kills}, {statements} statements, {batches} batches, {sum(map(len, found.values()))} rows"
+    )
     assert not differences(found, reference.tables)
     assert statements > KILLS
     assert len(found) > KILLS / 2
