@@ -230,6 +230,8 @@ CASES: list[tuple[str, list[Any]]] = [
     ("CAST(1e22 AS STRING)", ["1.0E22"] * 5),
     ("CAST(0.1F AS STRING)", ["0.1"] * 5),
     ("CAST('1d' AS DOUBLE)", [1.0] * 5),
+    ("CAST('-NaN' AS FLOAT) = CAST('+NaN' AS DOUBLE)", [True] * 5),
+    ("CAST('-nan' AS DOUBLE) IS NULL", [True] * 5),
     ("CAST('2024 x' AS DATE) IS NULL", [True] * 5),
     ("CAST('16777217.000000001' AS FLOAT)", [16777218.0] * 5),
     ("UPPER('straße')", ["STRASSE"] * 5),

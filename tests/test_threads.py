@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.api.result import SHARED
-from watersmeet.join.pool import Pool
+from watersmeet.join.pool import Pool, Task
 
 PUSHES, ROWS = 60, 20
 
@@ -170,3 +171,41 @@ def test_what_one_of_several_calls_raises_is_raised_when_all_have_ended() -> Non
         pool.all_of([lambda: ended.append(1), fail, lambda: ended.append(2)])
     pool.close()
     assert pool.all_of([lambda: 3]) == [3]
+
+
+@pytest.mark.parametrize("raised", [MemoryError, KeyboardInterrupt])
+def test_an_interruption_while_others_work_leaves_nobody_at_work(
+    raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is raised while the caller waits for a helper, the helper has ended when the caller gets it."""
+    pool, begun, may_end = Pool(2), threading.Event(), threading.Event()
+    worked: list[str] = []
+    wait = threading.Event.wait
+
+    def long_task(buffer: object) -> None:
+        begun.set()
+        wait(may_end, 10)
+        time.sleep(0.05)
+        worked.append("a helper")
+
+    def short_task(buffer: object) -> None:
+        wait(begun)
+
+    def interrupted(event: threading.Event, timeout: float | None = None) -> bool:
+        if not may_end.is_set():  # the first time that the caller waits
+            may_end.set()
+            raise raised("while it waited")
+        return wait(event, timeout)
+
+    pool.run([_by_thread(lambda _: None, lambda _: None)] * 2, parallel=True)  # the thread is there
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    with pytest.raises(raised, match="while it waited"):
+        # The caller takes one task, the helper the other: each waits for the helper's to begin.
+        pool.run([_by_thread(long_task, short_task)] * 2, parallel=True)
+    assert worked == ["a helper"]
+    pool.close()
+
+
+def _by_thread(of_helper: Task, of_caller: Task) -> Task:
+    caller = threading.get_ident()
+    return lambda buffer: (of_caller if threading.get_ident() == caller else of_helper)(buffer)

@@ -1,9 +1,13 @@
-"""A few threads for kernels that release the GIL. The caller works too, so that one core needs no thread at all."""
+"""A few threads for kernels that release the GIL. The caller works too, so that one core needs no thread at all.
+
+What stays true: whoever has had tasks run, and is interrupted, can take back what they did at once. Nobody works at them any more, also
+if Ctrl-C comes while the caller waits for the others.
+"""
 
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -16,6 +20,51 @@ Made = TypeVar("Made")
 
 
 keep_freed_memory()
+
+
+class Work:
+    """Tasks that threads do together. Helpers say themselves that they have begun: one that nobody knows of yet finds that all is over."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = deque(tasks)
+        self._lock = threading.Lock()
+        self._helpers, self._over = 0, False
+        self._alone = threading.Event()  # set while no helper is at work
+        self._alone.set()
+        self.ended = False
+        self.errors: list[BaseException] = []  # of helpers
+
+    def drain(self, buffer: PairBuffer) -> None:
+        """Take tasks until there are none."""
+        while True:
+            try:
+                task = self._tasks.popleft()
+            except IndexError:
+                return
+            task(buffer)
+
+    def enter(self) -> bool:
+        """A helper begins; False: there is nothing left to do."""
+        with self._lock:
+            if not self._over:
+                self._helpers += 1
+                self._alone.clear()
+            return not self._over
+
+    def leave(self) -> None:
+        """A helper ends."""
+        with self._lock:
+            self._helpers -= 1
+            if not self._helpers:
+                self._alone.set()
+
+    def end(self) -> None:
+        """Nobody begins another task, and those that are at work have ended. May be interrupted, and done again."""
+        with self._lock:
+            self._over = True
+        self._tasks.clear()
+        self._alone.wait()
+        self.ended = True
 
 
 class Pool:
@@ -42,7 +91,7 @@ class Pool:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.cores - 1, thread_name_prefix="watersmeet")
-        self._share(deque(tasks), min(self.cores, len(tasks)) - 1, self._threads)
+        self._share(Work(tasks), min(self.cores, len(tasks)) - 1, self._threads)
 
     def all_of(self, calls: Sequence[Callable[[], Made]]) -> list[Made]:
         """What each call returns. Threads that are there help; none is started: who asks may do so long after ``close``."""
@@ -54,32 +103,36 @@ class Pool:
         def one(i: int, buffer: PairBuffer) -> None:
             found[i] = calls[i]()
 
-        self._share(deque(partial(one, i) for i in range(len(calls))), helpers, threads)
+        self._share(Work([partial(one, i) for i in range(len(calls))]), helpers, threads)
         return [found[i] for i in range(len(calls))]
 
-    def _share(self, queue: deque[Task], wanted: int, threads: ThreadPoolExecutor) -> None:
-        """Do what is in the queue, with so many others, as far as they have time."""
-        helpers: list[Future[None]] = []
+    def _share(self, work: "Work", wanted: int, threads: ThreadPoolExecutor) -> None:
+        """Do all tasks, with so many others, as far as they have time."""
+        struck: BaseException | None = None
         try:
             with suppress(RuntimeError):  # closed by another thread meanwhile: nobody helps
-                helpers += [threads.submit(self._drain, queue) for _ in range(wanted)]
-            self._drain(queue)
+                for _ in range(wanted):
+                    threads.submit(self._help, work)
+            work.drain(self.buffer())
         finally:
-            queue.clear()
-            # One that has not begun, as another thread keeps it busy, need not be waited for.
-            begun = [helper for helper in helpers if not helper.cancel()]
-            errors = [error for helper in begun if (error := helper.exception()) is not None]
-        if errors:
-            raise errors[0]
+            while not work.ended:  # whatever is raised here meanwhile
+                try:
+                    work.end()
+                except BaseException as error:
+                    struck = error
+        if struck is not None:
+            raise struck
+        if work.errors:
+            raise work.errors[0]
 
-    def _drain(self, queue: deque[Task]) -> None:
-        buffer = self.buffer()
-        while True:
+    def _help(self, work: "Work") -> None:
+        if work.enter():
             try:
-                task = queue.popleft()
-            except IndexError:
-                return
-            task(buffer)
+                work.drain(self.buffer())
+            except BaseException as error:
+                work.errors.append(error)
+            finally:
+                work.leave()
 
     def close(self) -> None:
         if self._threads is not None:

@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEX = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
 _SPECIAL = {f"{sign}{word}": float(f"{sign}inf") for sign in ("", "+", "-") for word in ("inf", "infinity")}
 _SPECIAL["nan"] = float("nan")
+_SIGNED_NAN = ("+NaN", "-NaN")  # Java's own reader takes a sign, and just these letters
 _BLANKS = "".join(map(chr, range(33))) + "\x7f"
 
 
@@ -257,7 +258,7 @@ def _from_text(value: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def parse_double(text: str) -> float | None:
     """A double as Java reads it."""
-    special = _SPECIAL.get(text.lower())
+    special = _SPECIAL["nan"] if text in _SIGNED_NAN else _SPECIAL.get(text.lower())
     if special is not None:
         return special
     if _NUMBER.fullmatch(text.rstrip("dDfF")) and len(text) - len(text.rstrip("dDfF")) <= 1:
