@@ -278,6 +278,11 @@ def test_options_are_checked() -> None:
         Sizes(table=3)
     with pytest.raises(FabricError, match="must have one entry and one exit; got 2 and 1"):
         run(wm.Fabric.op_chain(2), {"q": "SELECT id FROM a"}, rows, windows=windows)
+    held = PAIR[0].holding(a=3)
+    with pytest.raises(OptionError, match="must hold windows of rows; got holding"):
+        run(
+            held, {"q": "SELECT id FROM a"}, streams(Random(1), "a", 3), windows={"a": wm.Range(3, time="id")}
+        )
     units = [[wm.Unit("s", "selection")], [wm.Unit("j", "join", 8)]]
     wide = wm.Fabric.ssp([units, units])
     with pytest.raises(

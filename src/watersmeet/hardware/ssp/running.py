@@ -196,6 +196,10 @@ def _check(fabric: Fabric, changes: Changes) -> None:
         raise FabricError(
             f"an SSP in hardware must have one entry and one exit; got {kinds[Entry]} and {kinds[Exit]} in {fabric.topology.name}"
         )
+    if fabric.topology.holds:
+        raise OptionError(
+            "a fabric for SSP in hardware must hold windows of rows; got holding(), which is for windows of time; give its streams Rows(n)"
+        )
     meets = _meets(fabric)
     if changes and meets:
         raise FabricError(
