@@ -14,7 +14,7 @@ from watersmeet.hardware.joins.handshake import IN_FLIGHT, HandshakeJoin
 from watersmeet.hardware.joins.handshake_figures import FIGURES, HANDSHAKE, quiet
 from watersmeet.hardware.joins.intake import Intake
 from watersmeet.hardware.ports import pack, unpack
-from watersmeet.hardware.registry import Design, Figure
+from watersmeet.hardware.registry import Design, Figure, Run
 from watersmeet.hardware.simulate import simulate
 
 SMALL = {"key": 4, "number": 8, "queue": 16, "fan_in": 2}
@@ -30,6 +30,41 @@ SHAPES = {
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_random_streams_windows_and_stalls_give_what_the_engine_gives(shape: str, seed: int) -> None:
     assert random_run(HANDSHAKE, {**SMALL, **SHAPES[shape]}, seed).agrees
+
+
+TIMED = {"cores": 2, "left_window": 12, "right_window": 16, "above": 1, "time": 8}
+
+
+def timed_run(design: Design, seed: int, left_range: int = 4, right_range: int = 7) -> Run:
+    """Rows of both streams at like times, in bursts; the ports accept them as they come."""
+    rng = Random(seed)
+    when = sorted((rng.randrange(40), rng.choice(("left", "right"))) for _ in range(50))
+    times = {side: [time for time, of in when if of == side] for side in ("left", "right")}
+    keys = {side: [rng.randrange(4) for _ in some] for side, some in times.items()}
+    ranges = {"left_range": left_range, "right_range": right_range}
+    return design.run(
+        {**SMALL, **TIMED, **ranges}, keys, "python", times=times, stalls={"results": stalls(rng)}
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_of_time_give_what_the_engine_gives(seed: int) -> None:
+    run = timed_run(HANDSHAKE, seed)
+    assert run.agrees
+    assert run.results
+
+
+def test_the_ranges_of_both_windows_count() -> None:
+    swapped = _changed(
+        "in_band(one.time, other.time, right_range, left_range)",
+        "in_band(one.time, other.time, left_range, right_range)",
+    )
+    assert any(not timed_run(swapped, seed).agrees for seed in range(3))
+
+
+def test_a_window_of_time_without_places_for_its_rows_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"_window must have places for all rows within (left|right)_range"):
+        timed_run(HANDSHAKE, 0, left_range=30, right_range=30)
 
 
 @pytest.mark.slow

@@ -194,7 +194,9 @@ def test_lanes_are_the_same(made: Any, count: int, args: tuple[Any, ...]) -> Non
     both(lambda: Many(made, count, *args), ["python", "compiled"], **stream_of)
 
 
-@pytest.mark.parametrize(("width", "depth", "transparent"), [(8, 32, False), (24, 27, True), (70, 32, True)])
+@pytest.mark.parametrize(
+    ("width", "depth", "transparent"), [(8, 32, False), (24, 27, True), (70, 32, True), (8, 1, True)]
+)
 def test_memories_are_the_same(width: int, depth: int, transparent: bool) -> None:
     rng = Random(width)
     sent = [rng.getrandbits(width + 20) for _ in range(150)]
@@ -204,6 +206,31 @@ def test_memories_are_the_same(width: int, depth: int, transparent: bool) -> Non
         inputs={"i": sent},
         stalls={"o": stalls(rng)},
     )
+
+
+class Single(wiring.Component):
+    """An index of no bits, as of an array of one entry: what is asked of it, for every payload."""
+
+    def __init__(self) -> None:
+        super().__init__({"i": In(stream.Signature(8)), "o": Out(stream.Signature(16))})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.buffer = buffer = Buffer(unsigned(16))
+        wiring.connect(m, buffer.o, wiring.flipped(self.o))
+        at = Signal(range(1))
+        m.d.sync += at.eq(at + 1)
+        found = Cat(at == 0, at != 0, at < 1, at.any(), at.all(), at.xor(), Array([self.i.payload])[at])
+        m.d.comb += [
+            buffer.i.payload.eq(found),
+            buffer.i.valid.eq(self.i.valid),
+            self.i.ready.eq(buffer.i.ready),
+        ]
+        return m
+
+
+def test_an_index_of_one_entry_is_the_same() -> None:
+    both(Single, ["python", "compiled"], inputs={"i": [0, 1, 255]})
 
 
 class Offset(wiring.Component):

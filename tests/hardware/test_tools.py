@@ -1,22 +1,21 @@
-"""Verilog, structure, strips, proofs and the command."""
+"""Verilog, structure, strips and the command."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from amaranth.hdl import Module, unsigned
+from amaranth.hdl import unsigned
 from typer.testing import CliRunner
 
 from watersmeet.cli.app import app
 from watersmeet.errors import OptionError
-from watersmeet.hardware.blocks import Buffer, Fifo, Fork, Merge
+from watersmeet.hardware.blocks import Buffer, Fifo
 from watersmeet.hardware.joins.handshake import HandshakeJoin
 from watersmeet.hardware.joins.split_join import SplitJoin
+from watersmeet.hardware.multiway import CircularMJ, StashedMJ
 from watersmeet.hardware.simulate import observed, simulate
-from watersmeet.hardware.tools import prove, synth, verilog
+from watersmeet.hardware.tools import synth, verilog
 from watersmeet.hardware.tools.draw import as_text, columns, draw
-from watersmeet.hardware.tools.formal import Way
 from watersmeet.hardware.tools.strip import meeting, picture, rows
 from watersmeet.hardware.tools.structure import structure
 from watersmeet.hardware.tools.synth import resources
@@ -48,6 +47,29 @@ def test_blocks_without_streams_between_them_have_wires() -> None:
     assert {pair for pair in found.wires if "admission" not in pair} == chain
     assert {("admission", f"core_{k}") for k in range(3)} <= set(found.wires)
     assert ["core_0", "core_1", "core_2"] in columns(found)
+
+
+def test_links_do_not_point_back_unless_there_is_a_ring() -> None:
+    layers = columns(structure(CircularMJ(3, 4)))
+    at = {name: k for k, names in enumerate(layers) for name in names}
+    assert [at[f"chain_{k}"] for k in range(3)] == [0, 1, 2]
+    assert [at[f"stage_{k}"] for k in range(3)] == [1, 2, 3]
+    assert layers[-1] == ["collection"]
+
+
+def test_a_block_that_is_all_there_is_is_opened() -> None:
+    found = structure(StashedMJ(4, 4))
+    assert columns(found) == [["entry"], ["first"], ["second"], ["collection"], ["exit"]]
+    assert {(link.source, link.target) for link in found.links} == {
+        ("", "entry"),
+        ("entry", "first"),
+        ("first", "second"),
+        ("first", "collection"),
+        ("second", "collection"),
+        ("collection", "exit"),
+        ("exit", ""),
+    }
+    assert set(found.wires) == {("first", "second"), ("second", "first")}
 
 
 def test_pictures_are_drawn(tmp_path: Path) -> None:
@@ -125,6 +147,13 @@ def test_the_command_lists_and_runs() -> None:
     assert "--set must be NAME=NUMBER; got 'cores'" in str(wrong.exception)
 
 
+def test_a_design_that_loses_results_as_printed_says_so_and_is_no_failure() -> None:
+    small = ["--cores", "2", "--window", "4", "--simulator", "python"]
+    done = CliRunner().invoke(app, ["hardware", "run", "parallel_mj", "--set", "exact=0", *small])
+    assert done.exit_code == 0, done.output
+    assert "the same and more, by design: as printed (6.2.4)" in " ".join(done.output.split())
+
+
 @pytest.mark.slow
 def test_the_command_measures_figures(tmp_path: Path) -> None:
     done = CliRunner().invoke(
@@ -136,38 +165,3 @@ def test_the_command_measures_figures(tmp_path: Path) -> None:
     assert figures
     assert all(figure["met"] or figure["note"] for figure in figures)
     assert (tmp_path / "hardware-split_join.png").exists()
-
-
-class Forgets(Buffer):
-    """Takes a row though both places are full."""
-
-    def elaborate(self, platform: Any) -> Module:
-        m = super().elaborate(platform)
-        m.d.comb += self.i.ready.eq(1)
-        return m
-
-
-PROOFS = {
-    "buffer": (lambda: Buffer(unsigned(2)), [Way("i", "o")], 0),
-    "fork": (lambda: Fork(unsigned(2), 2), [Way("i", "o__0"), Way("i", "o__1")], 0),
-    "toggle": (lambda: Merge(unsigned(2), 2), [Way("i__0", "o", 0), Way("i__1", "o", 1)], 1),
-    "round robin": (
-        lambda: Merge(unsigned(2), 2, "round_robin"),
-        [Way("i__0", "o", 0), Way("i__1", "o", 1)],
-        1,
-    ),
-    "fifo": (lambda: Fifo(unsigned(2), 3), [Way("i", "o")], 0),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PROOFS)
-def test_no_row_is_lost_or_doubled_whatever_comes(name: str) -> None:
-    make, ways, bits = PROOFS[name]
-    proof = prove(make(), ways, cycles=9, patience=5, mark_bits=bits)
-    assert proof.holds, proof.shown
-
-
-@pytest.mark.slow
-def test_a_block_that_loses_a_row_is_found_out() -> None:
-    assert not prove(Forgets(unsigned(2)), [Way("i", "o")], cycles=6, patience=5).holds

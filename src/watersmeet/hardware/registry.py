@@ -45,6 +45,7 @@ class Run:
     simulator: str
     agrees: bool  # with the engine, by arrival numbers, as a multiset
     notes: Mapping[str, Any] = field(default_factory=dict)  # what else a design has to tell
+    loses: str = ""  # why results are missing, and nothing else is wrong: the paper's design finds no more
 
     @property
     def cycles_a_row(self) -> float:

@@ -7,8 +7,7 @@ A design that no hardware can be made of says why. ``watersmeet.hardware`` may b
 A machine gets ``ROWS`` rows of each stream, and the instructions before them; it runs in Amaranth's own simulator, which starts at once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -40,8 +39,7 @@ class Machine(Protocol):
 def machine_for(topology: Topology, streams: Streams, sql: str) -> Machine:
     """The hardware of a design; what has none is refused with the reason."""
     try:
-        made = _of_op_blocks if _has_op_blocks(topology) else _of_bricks
-        return Simulated(topology, made(topology, streams, _queries(sql)))
+        return Simulated(_prepared(topology, streams, _queries(sql)))
     except ImportError as error:
         raise OptionError(
             f"a run cycle by cycle must have the simulated hardware; {_absence(error)}"
@@ -51,8 +49,7 @@ def machine_for(topology: Topology, streams: Streams, sql: str) -> Machine:
 def verilog_of(topology: Topology, streams: Streams, sql: str) -> str:
     """The design as Verilog; what has none is refused with the reason."""
     try:
-        made = _of_op_blocks if _has_op_blocks(topology) else _of_bricks
-        text: str = _hardware("tools.verilog").verilog(made(topology, streams, _queries(sql)).design)
+        text: str = _hardware("tools.verilog").verilog(_prepared(topology, streams, _queries(sql)).design)
         return text
     except ImportError as error:
         raise OptionError(f"Verilog must have the simulated hardware; {_absence(error)}") from error
@@ -71,10 +68,6 @@ def _absence(error: Exception) -> str:
     return f"there is none here, or another version ({error}); do: pip install 'watersmeet[hardware]', or run it in software"
 
 
-def _has_op_blocks(topology: Topology) -> bool:
-    return any(isinstance(one, OpBlock) for one in topology.components)
-
-
 def _queries(sql: str) -> dict[str, str]:
     """The queries that statements create; on hardware they are there from the first row on."""
     found: dict[str, str] = {}
@@ -87,94 +80,29 @@ def _queries(sql: str) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True)
-class Made:
-    """A component of a design, the words that go in, and how results are read from what comes out.
-
-    ``programming``: words of instructions. ``wires``: by link of the fabric, the stream (with ``valid`` and ``ready``) that it is.
-    ``composed``: of the words that have left, the rows of each query. ``expected``: what the engine gives.
-    """
-
-    design: Any
-    entry: str
-    exit: str
-    words: Sequence[int]
-    programming: int
-    wires: Mapping[str, Any]
-    composed: Callable[[Sequence[tuple[int, int]]], Results]
-    expected: Results
-
-
 def _rows(streams: Streams) -> dict[str, pa.Table]:
     return {name: pa.Table.from_batches([batch]) for name, batch in next(streams.pushes(ROWS)).items()}
 
 
-def _of_bricks(topology: Topology, streams: Streams, queries: Mapping[str, str]) -> Made:
-    """SSP (thesis 7): bricks on GSwitches."""
-    running = _hardware("ssp.running", "_check", "_literals", "_Programs", "mixed", "Ran")
-    fabric, rows = Fabric(topology), _rows(streams)
-    running._check(fabric, ())
+def _prepared(topology: Topology, streams: Streams, queries: Mapping[str, str]) -> Any:
+    """The design, what goes in and how results are read (``watersmeet.hardware.prepared``): of OP-Blocks an FQP (thesis 4), of bricks an
+    SSP (7).
+    """
+    fabric, rows, windows = Fabric(topology), _rows(streams), dict(streams.windows)
+    if any(isinstance(one, OpBlock) for one in topology.components):
+        tables = {name: table.to_pylist() for name, table in rows.items()}
+        script: list[Any] = [f"CREATE QUERY {name} AS {query}" for name, query in queries.items()]
+        script += [(name, values[k]) for k in range(ROWS) for name, values in tables.items()]
+        running = _hardware("fqp.running", "prepared")
+        return running.prepared(fabric, script, schemas=dict(streams.schemas), windows=windows)
     sizes = _hardware("ssp.sizes").Sizes(table=256, groups=256)
-    sequence = running.mixed({name: table.num_rows for name, table in rows.items()})
-    texts = {text for query in queries.values() for text in running._literals(query)}
-    plan = running._Programs(fabric, rows, dict(streams.windows), sizes, sequence, texts)
-    plan.change(queries)
-    plan.push(sequence)
-    plan.end()
-    design = _hardware("ssp.processor").SSP(topology, sizes)
-    (entry,) = (one.name for one in topology.components if one.kind == "entry")
-    (exit,) = (one.name for one in topology.components if one.kind == "exit")
-    wires = {}
-    for link in topology.links:
-        stream = design._end(link.source)
-        if stream is not None:  # what is detached is the host's
-            wires[f"{link.source}>{link.target}"] = stream
-
-    def composed(given: Sequence[tuple[int, int]]) -> Results:
-        ran = running.Ran(len(sequence), 0, "python", plan.programming)
-        plan.compose(given, ran)
-        found: Results = ran.results
-        return found
-
-    return Made(design, entry, exit, plan.words, plan.programming, wires, composed, plan.engine)
-
-
-def _of_op_blocks(topology: Topology, streams: Streams, queries: Mapping[str, str]) -> Made:
-    """FQP (thesis 4): OP-Blocks in chains."""
-    word, unpack = _hardware("fqp.words").WORD, _hardware("ports").unpack
-    script = _hardware("fqp.running", "_Script")._Script(
-        Fabric(topology), dict(streams.schemas), dict(streams.windows)
-    )
-    for name, query in queries.items():
-        script.step(f"CREATE QUERY {name} AS {query}")
-    tables = {name: table.to_pylist() for name, table in _rows(streams).items()}
-    for k in range(ROWS):
-        for name, values in tables.items():
-            script.step((name, values[k]))
-    sizes = script.sizes({})
-    words = script.words(sizes["queue"])
-    design = _hardware("fqp.processor").Fqp(topology, **sizes)
-    wires = {}
-    for link in topology.links:
-        stream = design._port(link.source)
-        if stream is not None:
-            wires[f"{link.source}>{link.target}"] = stream
-
-    def composed(given: Sequence[tuple[int, int]]) -> Results:
-        payloads = [payload for _, payload in given]
-        while payloads and not unpack(word, payloads[-1])["last"]:
-            payloads.pop()  # the rest of this row is still inside
-        results, _ = script.results(payloads)
-        return {name: [tuple(row.values()) for row in rows] for name, rows in results.items()}
-
-    expected = {name: [tuple(row.values()) for row in rows] for name, rows in script.expected.items()}
-    return Made(design, "chunks", "results", words, script.coded, wires, composed, expected)
+    return _hardware("ssp.running", "prepared").prepared(fabric, queries, rows, windows=windows, sizes=sizes)
 
 
 class Simulated:
     """A design in Amaranth's simulator, with every wire of its fabric watched."""
 
-    def __init__(self, topology: Topology, made: Made) -> None:
+    def __init__(self, made: Any) -> None:
         self._made = made
         self._names = {f"wire{k}": name for k, name in enumerate(made.wires)}
         watch: dict[str, Any] = dict(getattr(made.design, "watch", {}))

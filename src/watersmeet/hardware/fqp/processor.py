@@ -118,6 +118,11 @@ class Fqp(wiring.Component):
         m.d.comb += self.dealer.busy.eq(busy)
         return m
 
+    def wires(self) -> dict[str, Any]:
+        """By link of the topology, as ``source>target``, the stream that it is."""
+        found = {f"{link.source}>{link.target}": self._port(link.source) for link in self.topology.links}
+        return {name: one for name, one in found.items() if one is not None}
+
     def _port(self, end: str) -> Any:
         """The stream of a port; None for the exit, which is the component's own."""
         name, port = split(end)

@@ -22,6 +22,7 @@ from watersmeet.hardware.fqp.codes import BITS, Codes
 from watersmeet.hardware.fqp.processor import Fqp, lanes_of
 from watersmeet.hardware.fqp.words import WORD
 from watersmeet.hardware.ports import pack, unpack
+from watersmeet.hardware.prepared import Prepared, Results
 from watersmeet.hardware.simulate import Trace, simulate
 from watersmeet.query.processor import Processor
 from watersmeet.streams.window import Rows
@@ -87,9 +88,7 @@ def run(
     ``("+trades", {"venue": pa.string()})``: the stream has more columns from then on. ``stalls``: when the results' port is not ready,
     ``offers``: the earliest cycle of each word. ``sizes``: of the design, where the smallest that the script needs are not wanted.
     """
-    made = _Script(fabric, schemas, windows)
-    for step in script:
-        made.step(step)
+    made = _played(fabric, script, schemas, windows)
     own = made.sizes(sizes or {})
     words = made.words(own["queue"])
     design = Fqp(fabric.topology, **own)
@@ -109,6 +108,39 @@ def run(
     return Answer(
         results, made.expected, len(made.rows), made.coded, trace.cycles, taken, numbers, trace, design
     )
+
+
+def prepared(
+    fabric: Fabric, script: Iterable[Step], *, schemas: Mapping[str, Any], windows: Mapping[str, Rows]
+) -> Prepared:
+    """The same, to be run by somebody else, on the smallest design that the script needs."""
+    made = _played(fabric, script, schemas, windows)
+    own = made.sizes({})
+    words = made.words(own["queue"])
+    design = Fqp(fabric.topology, **own)
+
+    def composed(given: Sequence[tuple[int, int]]) -> Results:
+        payloads = [payload for _, payload in given]
+        while payloads and not unpack(WORD, payloads[-1])["last"]:
+            payloads.pop()  # the rest of this row is still inside
+        return _rows(made.results(payloads)[0])
+
+    return Prepared(
+        design, "chunks", "results", words, made.coded, design.wires(), composed, _rows(made.expected)
+    )
+
+
+def _rows(results: Mapping[str, list[dict[str, Any]]]) -> Results:
+    return {name: [tuple(row.values()) for row in rows] for name, rows in results.items()}
+
+
+def _played(
+    fabric: Fabric, script: Iterable[Step], schemas: Mapping[str, Any], windows: Mapping[str, Rows]
+) -> "_Script":
+    made = _Script(fabric, schemas, windows)
+    for step in script:
+        made.step(step)
+    return made
 
 
 class _Script:

@@ -4,17 +4,11 @@ What stays true: the block is synthesised with its hierarchy, without a harness,
 Yosys for another family than the thesis's: shares can be compared, numbers cannot.
 """
 
-import json
-import re
-import tempfile
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 from watersmeet.hardware.fqp.op_block import OpBlock
-from watersmeet.hardware.simulate.compiled.netlist import text_of
-from watersmeet.hardware.tools.synth import resources
-from watersmeet.hardware.tools.yowasp import run
+from watersmeet.hardware.tools.synth import parts
 
 UNITS = {  # by the thesis's name: the parts of ours
     "processing unit": ("processing", "join", "queries"),
@@ -29,21 +23,11 @@ UNITS = {  # by the thesis's name: the parts of ours
 @cache
 def units(window: int = 64) -> dict[str, dict[str, int]]:
     """Resources by unit; the coordinator is what is in none of them."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        block = OpBlock(window, operators=2, terms=4, attributes=8, columns=1)
-        (folder / "top.il").write_text(text_of(block, watch=False).rtlil)
-        (folder / "synth.ys").write_text(
-            "read_rtlil top.il\nsynth_xilinx -family xc7 -noiopad -top top\ntee -q -o stat.json stat -json\n"
-        )
-        run("yosys", ["-q", "-s", "synth.ys"], folder)
-        modules = json.loads((folder / "stat.json").read_text())["modules"]
     found: dict[str, Counter[str]] = {}
-    for name, stat in modules.items():
-        part = re.split(r"[.$]", name.lstrip("\\").removeprefix("top.design").lstrip("."))[0]
-        unit = next((unit for unit, parts in UNITS.items() if part in parts), "coordinator unit")
-        found.setdefault(unit, Counter()).update(stat.get("num_cells_by_type", {}))
-    return {unit: resources(cells) for unit, cells in found.items()}
+    for part, taken in parts(OpBlock(window, operators=2, terms=4, attributes=8, columns=1)).items():
+        unit = next((unit for unit, own in UNITS.items() if part in own), "coordinator unit")
+        found.setdefault(unit, Counter()).update(taken)
+    return {unit: dict(taken) for unit, taken in found.items()}
 
 
 def processing_share(kind: str = "luts") -> float:

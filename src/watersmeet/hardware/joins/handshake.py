@@ -14,6 +14,12 @@ payload, here its arrival number.
 Rows meet *later*: a pair is found when the streams have moved on far enough. What is left at the end of a stream is found when
 *bubbles*, rows that are not ``live``, push one window through (the paper's 'valid' line).
 
+**Windows of time** (3.6; appendix A has count windows only). With ``time`` bits of a time in each row, a pair is a result iff the times
+are within ``left_range`` and ``right_range``: a further comparison in the same step. Rows still move by count, so ``left_window`` and
+``right_window`` are the places that the rows of a window of time need; whoever is pushed out before all rows have come that may see it
+is missed, and a run refuses that (``driving.py``). The paper's propagation by time fills the first core at a peak (3.6), and has no
+lock step.
+
 **Throttle** (A.3). A core does not stall. It asks for a stop as long as its queue has not room for a whole scan, and for what is in
 the pipeline already: a comparison takes three cycles here (the paper's one) and the signal two more, so the threshold is ``segment +
 IN_FLIGHT`` instead of the paper's ``segment``. The paper then drops rows; we stop taking them, so that nothing is lost.
@@ -101,10 +107,20 @@ class HandshakeCore(wiring.Component):
     """A segment of both windows, the comparison in three steps, and a queue of results (Figure 12)."""
 
     def __init__(
-        self, left: int, right: int, key: int, number: int, below: int, above: int, queue: int
+        self,
+        left: int,
+        right: int,
+        key: int,
+        number: int,
+        below: int,
+        above: int,
+        queue: int,
+        time: int = 0,
+        ranges: tuple[int, int] = (0, 0),
     ) -> None:
         self.left_size, self.right_size, self.below, self.above = left, right, below, above
-        self.layout = live_layout(key, number)
+        self.time, self.ranges = time, ranges
+        self.layout = live_layout(key, number, time)
         self.result = joined_layout(key, number, one_key=not (below or above))
         self.needed = max(left, right) + IN_FLIGHT
         if queue < self.needed:
@@ -165,8 +181,12 @@ class HandshakeCore(wiring.Component):
         ]
         match, found = Signal(), Signal(self.result)
         m.d.comb += self.meet.eq(both & one.live & other.live)
+        near = in_band(one.key, other.key, self.below, self.above)
+        if self.time:  # right's time from left's less right's range to left's and left's range
+            left_range, right_range = self.ranges
+            near = near & in_band(one.time, other.time, right_range, left_range)
         m.d.sync += [
-            match.eq(self.meet & in_band(one.key, other.key, self.below, self.above)),
+            match.eq(self.meet & near),
             found.left.eq(one.number),
             found.right.eq(other.number),
             found.key.eq(one.key),
@@ -218,7 +238,10 @@ class Admission(wiring.Component):
 
 
 class HandshakeJoin(wiring.Component):
-    """``left`` and ``right`` to ``results``: windows of ``left_window`` and ``right_window`` rows on ``cores`` cores."""
+    """``left`` and ``right`` to ``results``: windows of ``left_window`` and ``right_window`` rows on ``cores`` cores.
+
+    With ``time`` bits of a time in each row, windows are of ``left_range`` and ``right_range`` in time, within so many rows.
+    """
 
     def __init__(
         self,
@@ -231,15 +254,19 @@ class HandshakeJoin(wiring.Component):
         above: int = 0,
         queue: int = 64,
         fan_in: int = 4,
+        time: int = 0,
+        left_range: int = 0,
+        right_range: int = 0,
     ) -> None:
         self.lefts = shares(left_window, cores, LEAST)
         self.rights = shares(right_window, cores, LEAST)
         if fan_in < 2:
             raise OptionError(f"fan_in must be at least 2; got {fan_in}")
         self.fan_in, self.queue = fan_in, queue
-        self.layout = live_layout(key, number)
+        self.layout = live_layout(key, number, time)
+        timed = (time, (left_range, right_range)) if time else ()
         self.cores = [
-            Shared(HandshakeCore, left, right, key, number, below, above, queue)
+            Shared(HandshakeCore, left, right, key, number, below, above, queue, *timed)
             for left, right in zip(self.lefts, self.rights, strict=True)
         ]
         self.result = self.cores[0].it.result

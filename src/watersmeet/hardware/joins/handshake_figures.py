@@ -22,6 +22,9 @@ PARAMETERS = {
     "above": Parameter(0, 0, 1 << 20, what="right - left of the keys at most above"),
     "queue": Parameter(64, 8, 1 << 12, what="places of a core's queue of results"),
     "fan_in": Parameter(4, 2, 8, what="inputs of a merger of results"),
+    "time": Parameter(0, 0, 32, what="bits of a row's time; 0: windows count rows"),
+    "left_range": Parameter(0, 0, 1 << 30, what="how far back a window of time reaches, if rows have times"),
+    "right_range": Parameter(0, 0, 1 << 30, what="the same for the right stream"),
 }
 
 

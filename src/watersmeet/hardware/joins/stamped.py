@@ -18,9 +18,10 @@ def row_layout(key: int, number: int) -> data.StructLayout:
     return data.StructLayout({"number": number, "key": key})
 
 
-def live_layout(key: int, number: int) -> data.StructLayout:
-    """A row of a window that moves; one that is not live, a *bubble*, only moves the others on."""
-    return data.StructLayout({"number": number, "key": key, "live": 1})
+def live_layout(key: int, number: int, time: int = 0) -> data.StructLayout:
+    """A row of a window that moves; one that is not live, a *bubble*, only moves the others on. ``time``: bits of its time, if any."""
+    fields = {"number": number, "key": key, "live": 1}
+    return data.StructLayout(fields | {"time": time} if time else fields)
 
 
 def stamped_layout(row: data.StructLayout) -> data.StructLayout:

@@ -4,6 +4,7 @@ A row is (stream, keys): the number of its stream and its one or two keys. Its n
 into the design one after the other, so the order of arrival is the order of the list.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -72,6 +73,7 @@ def drive(
     options = {"cycles": 1 << 34, "idle": 4 * window + 1000, **options}
     trace = simulate(design, {"rows": packed(widths, rows)}, simulator=simulator, **options)
     results, wanted = found(widths, trace), answer(widths, rows, window)
+    extra = Counter(results) - Counter(wanted)
     return Run(
         design=name,
         parameters=dict(parameters),
@@ -81,4 +83,5 @@ def drive(
         simulator=trace.simulator,
         agrees=same(results, wanted),
         notes={"results of the engine": len(wanted)},
+        loses="" if extra or same(results, wanted) else getattr(design, "loses", ""),
     )

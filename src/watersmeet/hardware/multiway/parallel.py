@@ -30,6 +30,8 @@ from watersmeet.hardware.multiway.core import TwoStageCore
 from watersmeet.hardware.multiway.first import ALONE, EXACT, PRINTED
 from watersmeet.hardware.multiway.layout import Widths
 
+LOSES = "as printed (6.2.4), results whose stored rows lie on different cores are found by nobody; exact=1 finds all"
+
 
 class ParallelMJ(wiring.Component):
     """``cores``: a power of two that divides ``window``, the rows of each stream. ``queue``, ``spare`` 0: what is needed."""
@@ -58,6 +60,7 @@ class ParallelMJ(wiring.Component):
         self.spare = spare or (max(8, 4 * cores) if exact else 8)
         self.line = max(32, 4 * cores) if exact else 32  # messages between the stages
         self.queue = queue or (4 * cores if exact and stash else 4)
+        self.loses = "" if exact or cores == 1 else LOSES
         super().__init__(
             {
                 "rows": In(stream.Signature(self.widths.row)),

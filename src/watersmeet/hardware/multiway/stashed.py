@@ -29,6 +29,7 @@ class StashedMJ(wiring.Component):
     """``window``: rows of each stream. ``stash``: pairs, 0 for no stash. ``spare``: rows of B that may come while B is being read for C."""
 
     core_class: Any = TwoStageCore
+    opened = ("core",)  # in pictures: all that there is to see is in it
 
     def __init__(
         self,

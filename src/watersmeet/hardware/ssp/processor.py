@@ -144,6 +144,11 @@ class SSP(wiring.Component):
                 connected(m, self.parts[one.name].o, getattr(self, one.name))
         return m
 
+    def wires(self) -> dict[str, Any]:
+        """By link of the topology, as ``source>target``, the stream that it is; without what the host does."""
+        found = {f"{link.source}>{link.target}": self._end(link.source) for link in self.topology.links}
+        return {name: one for name, one in found.items() if one is not None}
+
     def _end(self, end: str) -> Any:
         """A port of the topology as a stream; None: what the host does."""
         name, port = end.rsplit(".", 1)

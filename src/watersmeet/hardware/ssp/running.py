@@ -19,6 +19,7 @@ from watersmeet.errors import FabricError, OptionError, WatersmeetError
 from watersmeet.fabric.components import Brick, Entry, Exit, GSwitchL
 from watersmeet.fabric.fabric import Fabric
 from watersmeet.fabric.operator import operators_of
+from watersmeet.hardware.prepared import Prepared, Results
 from watersmeet.hardware.simulate import Session
 from watersmeet.hardware.ssp.codes import Codes
 from watersmeet.hardware.ssp.composing import Composer, decomposed, rows_of
@@ -88,30 +89,10 @@ def run(
     - ``cycles``: after so many it is given up. ``watch``: ``ran.session.watched()`` has levels of queues; it simulates more slowly.
     """
     sizes = sizes or Sizes()
-    _check(fabric, changes)
-    sequence = (
-        list(order) if order is not None else mixed({name: table.num_rows for name, table in rows.items()})
-    )
-    if Counter(sequence) != Counter({name: table.num_rows for name, table in rows.items() if table.num_rows}):
-        raise OptionError("order must name the stream of each row once; got another number of rows")
-    every = [queries, *(change for _, change in changes)]
-    texts = {text for some in every for query in some.values() for text in _literals(query or "")}
-    plan = _Programs(fabric, rows, windows, sizes, sequence, texts)
-    plan.change(queries)
-    at = 0
-    for after, change in changes:
-        if not at <= after <= len(sequence):
-            raise OptionError(
-                f"changes must come in order, within the {len(sequence)} rows; got one after {after}"
-            )
-        plan.push(sequence[at:after])
-        plan.change(change)
-        at = after
-    plan.push(sequence[at:])
-    plan.end()
+    plan = _planned(fabric, queries, rows, windows, order, changes, sizes)
+    sequence = plan.sequence
     design = SSP(fabric.topology, sizes)
-    entry = next(one.name for one in fabric.topology.components if isinstance(one, Entry))
-    out = next(one.name for one in fabric.topology.components if isinstance(one, Exit))
+    entry, out = _ends(fabric)
     words = plan.words
     session = Session(design, simulator, watch)
     if stalls is not None:
@@ -136,6 +117,70 @@ def run(
     return ran
 
 
+def prepared(
+    fabric: Fabric,
+    queries: Mapping[str, str],
+    rows: Mapping[str, pa.Table],
+    *,
+    windows: Mapping[str, Window],
+    order: Sequence[str] | None = None,
+    sizes: Sizes | None = None,
+) -> Prepared:
+    """The same, to be run by somebody else; where two ways meet, he has to wait until all is quiet after the program."""
+    sizes = sizes or Sizes()
+    plan = _planned(fabric, queries, rows, windows, order, (), sizes)
+    design = SSP(fabric.topology, sizes)
+
+    def composed(given: Sequence[tuple[int, int]]) -> Results:
+        ran = Ran(len(plan.sequence), 0, "", plan.programming)
+        plan.compose(given, ran)
+        return ran.results
+
+    return Prepared(
+        design, *_ends(fabric), plan.words, plan.programming, design.wires(), composed, plan.engine
+    )
+
+
+def _planned(
+    fabric: Fabric,
+    queries: Mapping[str, str],
+    rows: Mapping[str, pa.Table],
+    windows: Mapping[str, Window],
+    order: Sequence[str] | None,
+    changes: Changes,
+    sizes: Sizes,
+) -> "_Programs":
+    """All words that go in, and the engine's answer."""
+    _check(fabric, changes)
+    sequence = (
+        list(order) if order is not None else mixed({name: table.num_rows for name, table in rows.items()})
+    )
+    if Counter(sequence) != Counter({name: table.num_rows for name, table in rows.items() if table.num_rows}):
+        raise OptionError("order must name the stream of each row once; got another number of rows")
+    every = [queries, *(change for _, change in changes)]
+    texts = {text for some in every for query in some.values() for text in _literals(query or "")}
+    plan = _Programs(fabric, rows, windows, sizes, sequence, texts)
+    plan.change(queries)
+    at = 0
+    for after, change in changes:
+        if not at <= after <= len(sequence):
+            raise OptionError(
+                f"changes must come in order, within the {len(sequence)} rows; got one after {after}"
+            )
+        plan.push(sequence[at:after])
+        plan.change(change)
+        at = after
+    plan.push(sequence[at:])
+    plan.end()
+    return plan
+
+
+def _ends(fabric: Fabric) -> tuple[str, str]:
+    """The names of entry and exit."""
+    entry = next(one.name for one in fabric.topology.components if isinstance(one, Entry))
+    return entry, next(one.name for one in fabric.topology.components if isinstance(one, Exit))
+
+
 def mixed(counts: Mapping[str, int]) -> list[str]:
     """Streams mixed evenly: row k of n comes at (k + 1/2) / n."""
     names = [name for name, count in counts.items() for _ in range(count)]
@@ -150,6 +195,10 @@ def _check(fabric: Fabric, changes: Changes) -> None:
     if kinds[Entry] != 1 or kinds[Exit] != 1:
         raise FabricError(
             f"an SSP in hardware must have one entry and one exit; got {kinds[Entry]} and {kinds[Exit]} in {fabric.topology.name}"
+        )
+    if fabric.topology.holds:
+        raise OptionError(
+            "a fabric for SSP in hardware must hold windows of rows; got holding(), which is for windows of time; give its streams Rows(n)"
         )
     meets = _meets(fabric)
     if changes and meets:
@@ -184,7 +233,7 @@ class _Programs:
         sequence: Sequence[str],
         texts: set[str],
     ) -> None:
-        self.tables = dict(rows)
+        self.tables, self.sequence = dict(rows), sequence
         self.qp = Processor(
             windows=windows, schemas={name: table.schema for name, table in rows.items()}, fabric=fabric
         )

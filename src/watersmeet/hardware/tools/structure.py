@@ -3,10 +3,10 @@
 What stays true: nothing is drawn that is not there. Blocks are the component's submodules that have streams; a link is a stream of one
 block whose ``valid`` depends, through the component's own assignments, on that of the other. Blocks that are
 linked by other ports than streams (a chain in lock step, whose rows need no handshake) have *wires* between them: one for each two
-blocks and direction.
+blocks and direction. A component that is little more than one block names it in ``opened``: that is shown as what it is made of.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amaranth.hdl import Fragment, Value
@@ -68,7 +68,31 @@ def structure(design: Any) -> Structure:
             source, given = origin
             links.append(Link(source, given.name, name, port.name, port.width))
     kinds = tuple(Block(name, _kind(block)) for name, block in blocks.items() if stream_ports(block))
-    return Structure(_kind(design), kinds, tuple(links), _wires(blocks, driver))
+    found = Structure(_kind(design), kinds, tuple(links), _wires(blocks, driver))
+    for name in getattr(design, "opened", ()):
+        found = opened(found, name, structure(blocks[name]))
+    return found
+
+
+def opened(outer: Structure, name: str, inner: Structure) -> Structure:
+    """``outer`` with what block ``name`` is made of in its place. Wires to the block itself end at its edge, and are left out."""
+    blocks = [one for block in outer.blocks for one in (inner.blocks if block.name == name else (block,))]
+    links = [link for link in inner.links if OUTSIDE not in (link.source, link.target)]
+    for link in outer.links:
+        if link.target == name:
+            ways = [
+                one for one in inner.links if (one.source, one.source_port) == (OUTSIDE, link.target_port)
+            ]
+            links += [replace(link, target=one.target, target_port=one.target_port) for one in ways]
+        elif link.source == name:
+            ways = [
+                one for one in inner.links if (one.target, one.target_port) == (OUTSIDE, link.source_port)
+            ]
+            links += [replace(link, source=one.source, source_port=one.source_port) for one in ways]
+        else:
+            links.append(link)
+    wires = [pair for pair in outer.wires if name not in pair]
+    return Structure(outer.kind, tuple(blocks), tuple(links), (*wires, *inner.wires))
 
 
 def _wires(blocks: dict[str, Any], driver: dict[int, Any]) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ a register, every output goes into one.
 import json
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,27 @@ def synth(
     tool = tool_version("yosys") + (f", {tool_version('nextpnr-ecp5')}" if seeds else "")
     where = f"LFE5U-{device[:-1]}F, speed grade {speed}" if seeds else ""
     return Synthesis(target, tool, resources(cells), cells, clock, where)
+
+
+def parts(design: Any, seconds: float = 3600) -> dict[str, dict[str, int]]:
+    """Resources by submodule of ``design``, for Xilinx 7; what is in none of them is under an empty name.
+
+    It is synthesised with its hierarchy, without a harness, so each cell is counted in the part that it is in, and nothing is shared
+    between two parts.
+    """
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "top.il").write_text(text_of(design, watch=False).rtlil)
+        (folder / "synth.ys").write_text(
+            "read_rtlil top.il\nsynth_xilinx -family xc7 -noiopad -top top\ntee -q -o stat.json stat -json\n"
+        )
+        run("yosys", ["-q", "-s", "synth.ys"], folder, seconds)
+        modules = json.loads((folder / "stat.json").read_text())["modules"]
+    found: dict[str, Counter[str]] = {}
+    for name, stat in modules.items():
+        part = re.split(r"[.$]", name.lstrip("\\").removeprefix("top.design").lstrip("."))[0]
+        found.setdefault(part, Counter()).update(stat.get("num_cells_by_type", {}))
+    return {part: resources(cells) for part, cells in found.items()}
 
 
 def resources(cells: Mapping[str, int]) -> dict[str, int]:

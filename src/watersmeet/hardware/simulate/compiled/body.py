@@ -164,7 +164,9 @@ class Body:
         return found
 
     def gather(self, bits: Bits) -> Value:
-        """The value of some bits, from whatever holds them."""
+        """The value of some bits, from whatever holds them; of none (the address of a single row) it is 0, in LLVM's least width."""
+        if not bits:
+            return constant(0, 1)
         w, total = self._w, len(bits)
         known = sum((bit == "1") << k for k, bit in enumerate(bits))
         found = constant(known, total) if known else None
@@ -218,8 +220,8 @@ class Body:
         registers = {part.cell for part in self.registers}
         parts: dict[str, list[Part]] = {}
         for name, cell in self.cells.items():
-            if name not in registers and name not in self.memories:
-                width = len(cell["connections"]["Y"])
+            width = len(cell["connections"].get("Y", ()))
+            if width and name not in registers and name not in self.memories:
                 bitwise = cell["type"] in BITWISE
                 parts[name] = self.pieces(name, width) if bitwise else [Part(name, 0, width)]
         self._parts = {part for of in parts.values() for part in of}

@@ -115,6 +115,8 @@ def _one_bit(w: Writer, cell: Any, gather: Gather) -> Value:
     if kind in ("$reduce_or", "$reduce_bool"):
         return w.nonzero(a)
     if kind == "$reduce_and":
+        if not ends["A"]:
+            return constant(1, 1)
         return w.compare("eq", a, constant(-1, a.width))
     if kind in ("$reduce_xor", "$reduce_xnor"):
         return w.odd(a) if kind == "$reduce_xor" else w.invert(w.odd(a))
