@@ -249,3 +249,88 @@ def test_a_query_gives_what_it_says(play: Any, cores: int, seed: int) -> None:
                     model.others.drop(name)
                 else:
                     model.others.create(name, text)
+
+
+def test_rows_that_were_late_for_one_are_not_held_for_another_that_waits_longer(tmp_path: Path) -> None:
+    runner, model = HostRunner(tmp_path, setting(2), seed=4), Model([])
+    patient = dict.fromkeys(
+        "rt", wm.Range(1, time="ts", lateness=4)
+    )  # EQUAL's window reaches further back, but waits for less
+    hasty = dict.fromkeys("rt", wm.Range(1, time="ts", lateness=2))
+    runner.say("create", "first", EQUAL)
+    runner.batch({})
+    for batch in range(9):
+        for name, windows in (("patient", patient), ("hasty", hasty)) if batch == 4 else ():
+            own = {one: window.to_json() for one, window in windows.items()}
+            assert "number" in runner.say("create", name, EQUAL, windows=own, start="warm")
+        rows = rows_of(batch)
+        commit = runner.batch({stream: parts(some, 1) for stream, some in rows.items()})
+        assert commit is not None
+        _, others = model.push(rows)
+        if batch == 4:
+            model.others.create("patient", EQUAL, windows=patient)
+            model.others.create("hasty", EQUAL, windows=hasty, start="warm")
+        elif batch > 4:
+            assert (commit.complete["1.0"], commit.complete["2.0"]) == (
+                None if batch < 8 else commit.complete["1.0"],
+                6,
+            )
+            given = runner.rows_of(commit)
+            assert {name: ordered(given[name]) for name in ("patient", "hasty")} == {
+                name: others[name] for name in ("patient", "hasty")
+            }, f"batch {batch}"
+
+
+def row(number: int, k: int, time: int) -> Row:
+    return {"id": number, "k": k, "x": float(number % 4), "s": "0", "ts": time}
+
+
+def test_cores_that_have_got_nothing_so_far_decide_as_those_that_have(tmp_path: Path) -> None:
+    """They lack nothing themselves; a query that starts warm there, and not elsewhere, would give a part of what it should."""
+    runner, model = HostRunner(tmp_path, setting(3), seed=5), Model([])
+    brief = "SELECT r.id FROM last_range(r, 1) r JOIN last_range(t, 1) t ON r.k = t.k"
+    made = {-1: ("brief", brief, "now"), 2: ("cold", EQUAL, "now"), 3: ("warm", FEWER, "warm")}
+    found = 0
+    for batch in range(-1, 6):
+        keys = [0] if batch < 3 else [0, 1, 2, 3, 4]  # of several cores
+        rows = (
+            {stream: [row(100 * batch + k, k, batch) for k in keys] for stream in "rt"} if batch >= 0 else {}
+        )
+        if batch in made:
+            name, sql, start = made[batch]
+            assert "number" in runner.say("create", name, sql, start=start)
+        commit = runner.batch({stream: parts(some, 1) for stream, some in rows.items()})
+        assert commit is not None
+        _, others = model.push(rows)
+        for name, mine in runner.rows_of(commit).items():
+            assert ordered(mine) == others[name], f"{name} in batch {batch}"
+            found += len(mine) if name == "warm" else 0
+        if batch in made:
+            model.others.create(made[batch][0], made[batch][1])
+    assert found > 0
+    assert commit.complete == {"0.0": 1, "1.0": None, "2.0": None}
+
+
+def test_times_of_streams_that_nobody_has_read_count(tmp_path: Path) -> None:
+    """A row of t far ahead, before any query reads t: later joins lack it until it is over, and nobody starts warm from them."""
+    runner, model = HostRunner(tmp_path, setting(1), seed=6), Model([])
+    made = {-1: ("rows", ROWS, "now"), 1: ("cold", EQUAL, "now"), 7: ("warm", FEWER, "warm")}
+    for batch in range(-1, 10):
+        rows = (
+            {stream: [row(100 * batch + k, k, 2 * batch) for k in range(2)] for stream in "rt"}
+            if batch >= 0
+            else {}
+        )
+        if batch == 1:
+            rows["t"].append(row(150, 0, 30))
+        if batch in made:
+            name, sql, start = made[batch]
+            assert "number" in runner.say("create", name, sql, start=start)
+        commit = runner.batch({stream: parts(some, 1) for stream, some in rows.items()})
+        assert commit is not None
+        _, others = model.push(rows)
+        for name, mine in runner.rows_of(commit).items():
+            assert ordered(mine) == others[name], f"{name} in batch {batch}"
+        if batch in made:
+            model.others.create(made[batch][0], made[batch][1])
+    assert commit.complete == {"0.0": 1, "1.0": None, "2.0": None}
