@@ -1,6 +1,7 @@
 """What a host must have given: the processor in process, told of the same batches and statements; and what its tables have."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,15 @@ Rows = list[dict[str, Any]]
 class Reference:
     """The processor in process, told what the host does: an alter that is spread otherwise is a drop and a create."""
 
-    def __init__(self) -> None:
-        self.processor = wm.Processor(
-            windows=WINDOWS, schemas=dict.fromkeys(STREAMS, COLUMNS), watermark="push"
+    def __init__(self, warm: Sequence[str] = ()) -> None:
+        """``warm``: texts of queries that may start warm: what they give from the first batch on is what they must give then."""
+        self.processor, self.always = (
+            wm.Processor(windows=WINDOWS, schemas=dict.fromkeys(STREAMS, COLUMNS), watermark="push")
+            for _ in range(2)
         )
+        for sql in warm:
+            self.always.create(sql, sql)
+        self.warm: dict[str, str] = {}  # the texts of those that have, by query and generation
         self.stopped: set[str] = set()
         self.tables: dict[str, Counter[str]] = {}  # by query and generation
 
@@ -45,12 +51,13 @@ class Reference:
         }
         if not batches:
             return
-        results = self.processor.push(batches)
+        results, always = self.processor.push(batches), self.always.push(batches)
         self.stopped |= set(results.stopped)
         for name, result in results.items():
             if name not in self.stopped:
-                table = self.tables.setdefault(keys[name], Counter())
-                table.update(map(repr, result.to_arrow().to_pylist()))
+                key = keys[name]
+                given = always[self.warm[key]] if key in self.warm else result
+                self.tables.setdefault(key, Counter()).update(map(repr, given.to_arrow().to_pylist()))
 
     def follow(self, programs: Programs, first: int, last: int) -> None:
         """The statements of the log from after ``first`` to ``last``."""

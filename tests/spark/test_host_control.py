@@ -94,6 +94,45 @@ def test_a_refused_statement_gets_no_number_and_its_error(files: ControlFiles) -
     assert files.asked() == []
 
 
+def test_warm_starts_of_what_is_not_stored_are_refused_by_name(files: ControlFiles) -> None:
+    judge = Judge(files, setting())
+    for sql in (
+        "SELECT COUNT(*) AS n FROM r",
+        "SELECT r.k, SUM(t.x) AS total FROM r JOIN t ON r.k = t.k GROUP BY r.k",
+        "SELECT DISTINCT k FROM r",
+        "SELECT id FROM r ORDER BY ts LIMIT 3",
+    ):
+        refused = said(files, judge, "create", "q", sql, start="warm")["said"]
+        assert refused.startswith(
+            "start='warm' on a host must be of a query that selects or joins rows; got 'q', which also"
+        )
+        assert refused.endswith("do: start='now', and it knows rows from then on")
+    by_id = {name: wm.Range(5, time="id").to_json() for name in "rt"}
+    join = "SELECT r.ts FROM r JOIN t ON r.k = t.k"
+    refused = said(files, judge, "create", "q", join, start="warm", windows=by_id)["said"]
+    assert "must be in windows by the streams' own times; got column 'id' of stream 'r' in 'q'" in refused
+    assert (
+        said(files, judge, "create", "q", join, start="hot")["said"]
+        == "start= must be 'now' or 'warm'; got 'hot'"
+    )
+    assert said(files, judge, "create", "q", join, start="warm") == {"number": 1}
+    assert judge.program.queries["q"].warm
+
+
+def test_a_warm_query_lies_where_its_streams_are(files: ControlFiles) -> None:
+    judge, counted = (
+        Judge(files, setting()),
+        "SELECT r.id FROM last_rows(r, {}) r JOIN last_rows(t, {}) t ON r.k = t.k",
+    )
+    spreads = []
+    for name, start, rows in [("a", "now", 9), ("b", "now", 9), ("c", "warm", 5), ("d", "warm", 3)]:
+        said(files, judge, "create", name, counted.format(rows, rows), start=start)
+        spreads.append(judge.program.queries[name].spread.core)
+    assert spreads == [0, 1, 0, 0]
+    said(files, judge, "alter", "d", counted.format(2, 2))  # it stays there
+    assert judge.program.queries["d"].spread.core == 0
+
+
 def test_a_judge_that_dies_between_two_steps_counts_nothing_twice(files: ControlFiles) -> None:
     for step in ("enter", "answer", "taken"):
         judge = Judge(files, setting())
@@ -184,6 +223,9 @@ def test_control_waits_for_the_answer(files: ControlFiles, tmp_path: Path) -> No
     assert [(q.name, q.generation, q.state) for q in found.values()] == [("b", 1, "accepted")]
     files.write({"batch": 3, "version": 3, "stopped": {}}, "status.json")
     assert control.queries()["b"].state == "running"
+    assert (control.queries()["b"].start, control.queries()["b"].complete_from) == ("now", None)
+    files.write({"batch": 3, "version": 3, "stopped": {}, "complete": {"1.1": 2}}, "status.json")
+    assert control.queries()["b"].complete_from == 2
     files.write({"batch": 4, "version": 3, "stopped": {"1.1": "it divided"}}, "status.json")
     assert (control.queries()["b"].state, control.queries()["b"].reason) == ("stopped", "it divided")
 
@@ -192,8 +234,8 @@ def test_what_a_client_gives_is_checked_before_it_is_sent(files: ControlFiles) -
     control = Control(files.location)
     for refused, words in [
         (
-            lambda: control.create("a", "SELECT * FROM r", start="warm"),
-            "warm starts are not supported there yet",
+            lambda: control.create("a", "SELECT * FROM r", start="hot"),
+            "start= must be 'now' or 'warm'; got 'hot'",
         ),
         (lambda: control.create("", "SELECT * FROM r"), "the name of a query must be a text; got ''"),
         (lambda: control.alter("a", None), "a query must be SQL text; got None"),  # type: ignore[arg-type]

@@ -15,12 +15,16 @@ from spark.host_runner import HostRunner
 from spark.hosted import COLUMNS, NAMES, STREAMS, TEXTS, WINDOWS
 from watersmeet.spark.host import work as working
 from watersmeet.spark.host.files import ControlFiles
-from watersmeet.spark.host.program import Programs
+from watersmeet.spark.host.program import Program, Programs
 from watersmeet.spark.host.setting import Setting
 from watersmeet.spark.state.location import StateLocation
 
 CORES = 3
 BATCHES = 14
+WARM = [sql for sql, windows in TEXTS[:7] if windows is None]
+WIDE = (
+    "SELECT r.id, s.id AS other FROM last_range(r, 30) r JOIN last_range(s, 30) s ON r.k = s.k AND r.x = s.x"
+)
 
 
 class KilledError(BaseException):
@@ -57,8 +61,9 @@ class Play:
         self.rng = random.Random(seed)
         setting = Setting(WINDOWS, dict.fromkeys(STREAMS, COLUMNS), CORES)
         self.runner = HostRunner(folder, setting, seed, retain=2)
-        self.reference, self.number = Reference(), 0
+        self.reference, self.number = Reference([*WARM, WIDE]), 0
         self.before: tuple[int, list[pa.RecordBatch]] | None = None
+        self.begun: set[str] = set()
         self.killer = Killer(self.rng, patch)
 
     def until_done(self, do: Callable[[], Any]) -> None:
@@ -82,6 +87,15 @@ class Play:
             sql, windows = self.rng.choice(TEXTS)
             own = {one: window.to_json() for one, window in (windows or {}).items()}
             said = {"verb": verb, "name": name, "sql": sql, "windows": own, "emit": None}
+            if (
+                self.rng.random() < 0.3
+            ):  # one that starts warm is not altered: another text may go on with what it has
+                sql = self.rng.choice([*WARM, WIDE])
+                said |= {
+                    "verb": self.rng.choice(["create", "create", "drop"]),
+                    "name": self.rng.choice(["w0", "w1", "w2"]),
+                }
+                said |= {"sql": sql, "windows": {}, "start": "warm"}
             self.killer.chance = 0.2
             with suppress(KilledError):  # a client that dies says nothing, or what it had to say
                 self.runner.files.ask(said)
@@ -109,12 +123,22 @@ class Play:
         self.until_done(lambda: runner.batch(batches, until))
         programs = Programs(runner.files)
         keys = {name: query.key for name, query in programs.of(first).queries.items()}
+        self._note_warm(programs.of(first))
         self.reference.push(rows, keys)
         self.reference.follow(programs, first, until)
         if self.before is not None and self.rng.random() < 0.5:
             self.belated(*self.before)
         self.before = runner.next - 1, records
         self.number += 1
+
+    def _note_warm(self, program: Program) -> None:
+        """Queries that are complete from this batch on, in which they begin."""
+        commit = self.runner.output.read(self.runner.next - 1)
+        assert commit is not None
+        for query in program.queries.values():
+            if query.warm and query.key not in self.begun and commit.complete[query.key] == commit.batch:
+                self.reference.warm[query.key] = query.sql
+            self.begun.add(query.key)
 
     def belated(self, batch: int, records: list[pa.RecordBatch]) -> None:
         """A task of the batch before that comes to its end only now, in another process."""

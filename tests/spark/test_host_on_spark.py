@@ -12,6 +12,7 @@ import watersmeet as wm
 from watersmeet.spark import Control, QueryHost
 
 JOIN = "SELECT r.id, t.id AS other FROM r JOIN t ON r.k = t.k"
+NARROW = "SELECT r.id, t.id AS other FROM r JOIN t ON r.k = t.k AND r.id < t.id"
 COUNT = "SELECT k, COUNT(*) AS n FROM r GROUP BY k"
 COLUMNS = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("ts", pa.int64())])
 
@@ -58,21 +59,29 @@ def test_queries_come_and_go_and_a_restart_changes_nothing(spark: Any, tmp_path:
     assert control.queries()["pairs"].state == "running"
     run(range(3), cores=2)
     control.create("count", COUNT, timeout=None)
+    control.create("warm", NARROW, start="warm", timeout=None)
     host = run(range(3, 6), cores=3)
     processor = wm.Processor(r=window, t=window, schemas=dict.fromkeys("rt", COLUMNS), watermark="push")
     processor.create("pairs", JOIN)
-    wanted: dict[str, list[Any]] = {"pairs": [], "count": []}
+    wanted: dict[str, list[Any]] = {"pairs": [], "count": [], "warm": []}
     for number in range(6):
         for name, result in processor.push(r=rows(number), t=rows(number)).items():
             wanted[name] += [tuple(row.values()) for row in result.to_arrow().to_pylist()]
         if number == 3:  # a statement is read with a batch, and acts in the next
             processor.create("count", COUNT)
+            processor.create("warm", NARROW, start="warm")
     for name, expected in wanted.items():
         assert sorted(map(tuple, host.results(name).collect())) == sorted(expected)
         assert sum(count for one, _, count in handed if one == name) == len(expected) > 0
     assert {name: query.state for name, query in control.queries().items()} == {
         "pairs": "running",
         "count": "running",
+        "warm": "running",
     }
+    complete = {name: query.complete_from for name, query in control.queries().items()}
+    assert complete["count"] is None  # rows had come before it
+    assert complete["warm"] is not None
+    assert complete["pairs"] is not None
+    assert 0 < complete["pairs"] < complete["warm"]
     with pytest.raises(wm.ConditionError, match="got 'nothing'"):
         control.answer(str(refused))

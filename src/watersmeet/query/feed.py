@@ -291,6 +291,22 @@ class Feed:
             self.history.advance(self.names.index(name), code, time)
         self.let_go()
 
+    def miss(self, stream: str, rows: int, latest: pa.Array | None) -> None:
+        """So many rows of a stream have come that no join here was given, the latest with this time: they count for numbers and clocks.
+        None is stored then, so that numbers stay without a gap."""
+        g, axis = self.names.index(stream), self.known.axes.get(stream)
+        payload = self.shared.streams[g].payload
+        assert not any(one.readers for one in self.streams_of(stream)), (
+            "a join that reads a stream gets all of it"
+        )
+        payload.drop_before(payload.end)
+        if axis is None or latest is None:
+            self.history.miss(g, rows)
+        else:
+            self.history.advance(g, int(axis.column_codes(0, latest)[0]), latest, rows)
+        payload.end += rows
+        self.let_go()
+
     def remember(
         self, batches: Batches, times: Times, order: np.ndarray | None, turns: Sequence[int]
     ) -> None:

@@ -135,11 +135,15 @@ class History:
         self._add(streams, rows, latest)
         self.clocks = clocks
 
-    def advance(self, k: int, code: int, value: pa.Array) -> None:
-        """A stream has come to a time without a row."""
-        self._add(np.array([k]), np.zeros(1, np.int64), {k: value})
+    def advance(self, k: int, code: int, value: pa.Array, rows: int = 0) -> None:
+        """A stream has come to a time without a row; or by so many rows that are not stored."""
+        self._add(np.array([k]), np.array([rows]), {k: value})
         if k not in self.clocks or code > self.clocks[k][0]:
             self.clocks = {**self.clocks, k: (code, value)}
+
+    def miss(self, k: int, rows: int) -> None:
+        """So many rows of a stream without times have come that are not stored."""
+        self._add(np.array([k]), np.array([rows]), {})
 
     # ---- moments ------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,10 @@ What stays true:
   ``Processor`` has inside, with the watermark moved once after each batch. Queries that are spread alike share the stored streams; one
   copy of a stream travels a spreading. After its share of a batch a core is advanced to the largest time that any core got: so all move
   one watermark.
+- **Warm starts** (``warm.py``). A query is given the past only where it then knows all that it would know had it been there since the
+  first batch: where a join of the same spreading that is complete itself holds the rows. Else it begins with the rows that come, and says
+  so. What decides is the same on all cores: clocks, and what has come of the streams in all (``came.py``), never what a core happens to
+  store. A spreading that begins later counts the rows before it as rows that are gone, so who was late then is late for warm queries too.
 - **Cores** are parts of the state: as many as ``most_cores``, for ever. A task of a start is one of them, or several, so that a start may
   have another number of tasks.
 - **An error inside a query** stops that query: the core says so in its manifest and in what it emits, no core's rows of that query and

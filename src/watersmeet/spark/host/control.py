@@ -8,7 +8,7 @@ from typing import Any
 from watersmeet.errors import OptionError, StateError
 from watersmeet.query.answer import check_emit
 from watersmeet.spark.host.files import ControlFiles
-from watersmeet.spark.host.judge import error_of
+from watersmeet.spark.host.judge import error_of, is_warm
 from watersmeet.spark.host.program import Programs
 from watersmeet.streams.window import Window
 
@@ -26,6 +26,10 @@ class HostedQuery:
     state: str  # "accepted" (it acts within two batches), "running" or "stopped" (by an error of its own)
     reason: str | None  # why it was stopped
     spread: str  # how it lies on the cores
+    start: str = "now"  # or "warm", as was asked for
+    # What rows of this batch, or of a later one, add is what they would add had the query been there since the first; None: not yet, or
+    # not known.
+    complete_from: int | None = None
 
     def __repr__(self) -> str:
         return f"<HostedQuery {self.name!r}: {self.state}>"
@@ -56,7 +60,11 @@ class Control:
         start: str = "now",
         timeout: float | None = 60.0,
     ) -> int | str:
-        """A new query. ``windows``, ``emit``: as for ``Processor.create``."""
+        """A new query. ``windows``, ``emit``: as for ``Processor.create``.
+
+        ``start="warm"``: a join goes on as if it had been there since the host's first batch, where another query stores all the rows that
+        this takes, spread alike; else it begins with the rows that come. ``queries()`` says which (``complete_from``).
+        """
         return self._say("create", name, sql, windows, emit, start, timeout)
 
     def alter(
@@ -88,7 +96,15 @@ class Control:
             acts = query.statement <= status["version"]
             state = "stopped" if reason is not None else "running" if acts else "accepted"
             found[name] = HostedQuery(
-                name, query.sql, query.generation, query.statement, state, reason, str(query.spread)
+                name,
+                query.sql,
+                query.generation,
+                query.statement,
+                state,
+                reason,
+                str(query.spread),
+                "warm" if query.warm else "now",
+                status.get("complete", {}).get(query.key),
             )
         return found
 
@@ -111,10 +127,7 @@ class Control:
     def _say(
         self, verb: str, name: Any, sql: Any, windows: Any, emit: Any, start: Any, timeout: float | None
     ) -> int | str:
-        if start != "now":
-            raise OptionError(
-                f"start= must be 'now' on Spark; got {start!r}: warm starts are not supported there yet"
-            )
+        is_warm(start)
         if not isinstance(name, str) or not name:
             raise OptionError(f"the name of a query must be a text; got {name!r}")
         if not isinstance(sql, str):
@@ -127,6 +140,6 @@ class Control:
                 f"windows= must be a dict from a name in FROM to a window, such as {{'t': Rows(100)}}; got {windows!r}"
             )
         own = None if windows is None else {key: window.to_json() for key, window in windows.items()}
-        said = {"verb": verb, "name": name, "sql": sql, "windows": own, "emit": emit}
+        said = {"verb": verb, "name": name, "sql": sql, "windows": own, "emit": emit, "start": start}
         statement = self._files.ask(said)
         return statement if timeout is None else self.answer(statement, timeout)

@@ -4,19 +4,24 @@ The same statements in the same order give every core the same queries, each wit
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import pyarrow as pa
 
 from watersmeet.api.result import Result
 from watersmeet.errors import WatersmeetError, listed
-from watersmeet.query.running import Results, Running
+from watersmeet.query.block import JoinBlock
+from watersmeet.query.catalog import Entry
+from watersmeet.query.instruction import Join
+from watersmeet.query.running import Entries, Past, Results, Running
 from watersmeet.query.statement import Command
+from watersmeet.spark.host.came import Came, times_of
 from watersmeet.spark.host.judge import windows_of
 from watersmeet.spark.host.program import Hosted, Program, Programs
 from watersmeet.spark.host.setting import Setting
 from watersmeet.spark.host.spread import Spread
+from watersmeet.spark.host.warm import NotHeldError, held_by_any, is_complete, joins_under, lacks_nothing
 from watersmeet.spark.host.wire import Received
 from watersmeet.spark.state.runs import Run
 
@@ -40,12 +45,15 @@ class LiveCore:
         self.setting, self.core, self.version = setting, core, 0
         self.running: dict[str, Running] = {}  # by spreading
         self.stopped: dict[str, str] = {}
+        self.came = Came()
+        # By key of the query: from which batch on it gives what it would give had it always been there; None: it does not yet.
+        self.complete: dict[str, int | None] = {}
         self.runs: dict[tuple[str, str], list[Run]] = {}  # by spreading and stream: where rows lie in files
 
     # ---- statements ---------------------------------------------------------------------------------------------
 
-    def follow(self, programs: Programs, version: int, stopped: Mapping[str, str]) -> None:
-        """Let go of queries that have stopped on any core, then do the statements up to ``version``."""
+    def follow(self, programs: Programs, version: int, stopped: Mapping[str, str], batch: int) -> None:
+        """Let go of queries that have stopped on any core, then do the statements up to ``version``. What a batch begins with."""
         before = programs.of(self.version)
         for key in stopped.keys() - self.stopped.keys():
             query = before.of_key(key)
@@ -58,6 +66,29 @@ class LiveCore:
             before, self.version = after, self.version + 1
         there = {query.key for query in before.queries.values()}
         self.stopped = {key: why for key, why in self.stopped.items() if key in there}
+        self.complete = {
+            query.key: self._complete_from(query, entry, batch) for query, entry in self._hosted(before)
+        }
+
+    def _hosted(self, program: Program) -> Iterator[tuple[Hosted, Entry]]:
+        """The queries that run on this core."""
+        for query in program.queries.values():
+            running = self.running.get(query.spread.id)
+            entry = None if running is None else running.entries.get(query.name)
+            if entry is not None:
+                yield query, entry
+
+    def _complete_from(self, query: Hosted, entry: Entry, batch: int) -> int | None:
+        """Before the rows of a batch: those of all before it have come."""
+        known = self.complete.get(query.key)
+        if known is not None:
+            return known
+        if query.key not in self.complete and not self.came.any_of(query.streams):
+            return batch
+        # What else remembers may remember rows that it was never given.
+        if not all(isinstance(one, Join) for one in entry.starts):
+            return None
+        return batch if all(map(is_complete, joins_under(entry.root))) else None
 
     def _do(self, before: Program, after: Program, name: str) -> None:
         old, new = before.queries.get(name), after.queries.get(name)
@@ -82,13 +113,44 @@ class LiveCore:
             self._drop(new)
 
     def _of(self, spread: Spread) -> Running:
+        """The queries of a spreading. Rows that came before it was there count as rows that are gone: for numbers, and for who is late."""
         if spread.id not in self.running:
-            self.running[spread.id] = self.setting.running()
+            running = self.setting.running()
+            for stream, rows in self.came.rows.items():
+                if rows:
+                    running.feed.miss(stream, rows, self.came.time(stream, self.setting))
+            self.running[spread.id] = running
         return self.running[spread.id]
 
     def _execute(self, spread: Spread, command: Command, query: Hosted) -> None:
-        running = self._of(spread)
-        whole(running, lambda: running.execute([command], windows_of(query.windows)))
+        """Begin, or alter, a query; warm if the rows for that are certain to be here, else with those that come."""
+        running, windows = self._of(spread), windows_of(query.windows)
+        there = [block for block in running.graph.blocks.values() if isinstance(block, JoinBlock)]
+
+        def begin(command: Command) -> None:
+            def check(entries: Entries, past: Past) -> None:
+                fresh = [block for block in joins_under(entries[command.name].root) if block not in there]
+                self._check_beginning(fresh, there, command.warm, spread)
+
+            whole(running, lambda: running.execute([command], windows, shown=check))
+
+        try:
+            begin(command)
+        except NotHeldError:
+            begin(replace(command, warm=False))
+
+    def _check_beginning(
+        self, fresh: Sequence[JoinBlock], there: Sequence[JoinBlock], warm: bool, spread: Spread
+    ) -> None:
+        """Joins say what they lack, by what all cores know alike."""
+        for block in fresh:
+            if warm and not held_by_any(there, block, self.setting):
+                raise NotHeldError
+            if warm:
+                lacks_nothing(block)
+            elif spread.shares:
+                block.lacks(*self.came.unknown_to(block, self.setting))
+                block.look()
 
     def _drop(self, query: Hosted) -> None:
         """What only this query has stored is let go of; with the last query of a spreading, its copies of the streams."""
@@ -110,16 +172,22 @@ class LiveCore:
         found, streams = Found(), self.setting.streams
         if not any(received.arrived(k) for k in range(len(streams))):
             return found
+        latest = times_of(received, self.setting)
+        moved = {name: time for name, time in latest.items() if time is not None}
         for spread, running in sorted(self.running.items()):
             known = running.feed.known
             rows = {name: received.rows(spread, k, known.schemas[name]) for k, name in enumerate(streams)}
             arrows = {name: batch for name, batch in rows.items() if batch is not None and batch.num_rows}
             try:
                 given = [whole(running, lambda: running.push(known, arrows, None))]  # noqa: B023, called at once
-                times = self._times(received) if Spread.from_id(spread).shares else {}
-                if times:
-                    given.append(whole(running, lambda: running.advance(times)))  # noqa: B023
-                self._note(found, Spread.from_id(spread), given, program, most)
+                kind = Spread.from_id(spread)
+                if kind.shares and moved:
+                    given.append(whole(running, lambda: running.advance(moved)))  # noqa: B023
+                for k, name in enumerate(streams):
+                    if kind.is_whole and name not in arrows and received.arrived(k):
+                        running.mend()
+                        running.feed.miss(name, received.arrived(k), latest[name])
+                self._note(found, kind, given, program, most)
             except MemoryError as error:
                 raise _too_large(
                     self.core, [program.queries[name] for name in running.entries], error
@@ -129,17 +197,7 @@ class LiveCore:
             assert query is not None
             self._drop(query)
         self.stopped |= found.stopped
-        return found
-
-    def _times(self, received: Received) -> dict[str, pa.Array]:
-        """How far each stream's clock has come on all cores."""
-        found = {}
-        for k, name in enumerate(self.setting.streams):
-            time = self.setting.windows[name].time
-            if time is not None:
-                latest = received.latest(k, self.setting.schemas[name].field(time).type)
-                if latest is not None:
-                    found[name] = latest
+        self.came = self.came.after(received, self.setting)
         return found
 
     def _note(
@@ -214,7 +272,7 @@ def _too_large(core: int, queries: Sequence[Hosted], error: MemoryError) -> Memo
 
 
 def _command(verb: str, query: Hosted) -> Command:
-    return Command(verb, query.name, query.sql, query.emit)
+    return Command(verb, query.name, query.sql, query.emit, query.warm)
 
 
 def _said(error: Exception) -> str:

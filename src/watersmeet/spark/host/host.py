@@ -222,6 +222,7 @@ class QueryHost:
                 return
             counted = output.commit(made)
             status = {"batch": batch, "version": counted.version, "stopped": counted.stopped}
+            status["complete"] = counted.complete
             files.write({**status, "late": counted.late, "figures": counted.figures}, "status.json")
             if foreach_batch is not None:
                 self._hand_out(counted, foreach_batch)

@@ -5,7 +5,8 @@ One judge a host, in the process that is its source. A statement goes from the i
 this order; a judge that dies in between finds it again, and its id in the log, or its answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +17,10 @@ from watersmeet.errors import OptionError, WatersmeetError, listed
 from watersmeet.query.instruction import Instruction, Top
 from watersmeet.query.statement import Command
 from watersmeet.spark.host.files import ControlFiles
-from watersmeet.spark.host.program import Program, Programs, digest_of
+from watersmeet.spark.host.program import Hosted, Program, Programs, digest_of
 from watersmeet.spark.host.setting import Setting
-from watersmeet.spark.host.spread import spread_of
+from watersmeet.spark.host.spread import Spread, spread_of
+from watersmeet.spark.host.warm import check_warm
 from watersmeet.streams.window import Window, window_from_json
 
 VERBS = ("create", "alter", "drop")
@@ -67,7 +69,7 @@ class Judge:
 
 def judged(statement: Any, name: str, program: Program, setting: Setting) -> dict[str, Any]:
     """The statement as it goes into the log."""
-    verb, query, sql, windows, emit = _read(statement)
+    verb, query, sql, windows, emit, warm = _read(statement)
     old = program.queries.get(query)
     if verb == "create" and old is not None:
         raise OptionError(
@@ -92,15 +94,15 @@ def judged(statement: Any, name: str, program: Program, setting: Setting) -> dic
             "windows": own,
             "emit": kept,
             "generation": 0 if old is None else old.generation + 1,
+            "warm": warm,
         }
-        others = [one.spread for one in program.queries.values() if one is not old]
-        entry |= _planned(
-            Command("create", query, sql, kept), windows_of(own), setting, number, others, old and old.spread
-        )
+        command = Command("create", query, sql, kept, warm)
+        others = [one for one in program.queries.values() if one is not old]
+        entry |= _planned(command, windows_of(own), setting, number, others, old and old.spread)
     return {**entry, "digest": digest_of(program.digest, entry)}
 
 
-def _read(statement: Any) -> tuple[str, str, str, dict[str, Any] | None, str | None]:
+def _read(statement: Any) -> tuple[str, str, str, dict[str, Any] | None, str | None, bool]:
     if not isinstance(statement, Mapping) or statement.get("verb") not in VERBS:
         raise OptionError(
             f"a statement must be JSON with a verb, one of {', '.join(VERBS)}; got {str(statement)[:80]!r}"
@@ -112,7 +114,15 @@ def _read(statement: Any) -> tuple[str, str, str, dict[str, Any] | None, str | N
         raise OptionError(f"a query must be SQL text; got {sql!r}")
     if not isinstance(windows, dict | None):
         raise OptionError(f"windows= must be a dict from a name in FROM to a window; got {windows!r}")
-    return statement["verb"], query, sql or "", windows, emit
+    warm = is_warm(statement.get("start", "now"))
+    return statement["verb"], query, sql or "", windows, emit, warm
+
+
+def is_warm(start: Any) -> bool:
+    """Whether a query is to begin with rows that are stored."""
+    if start not in ("now", "warm"):
+        raise OptionError(f"start= must be 'now' or 'warm'; got {start!r}")
+    return bool(start == "warm")
 
 
 def windows_of(data: Mapping[str, Any]) -> dict[str, Window]:
@@ -121,12 +131,17 @@ def windows_of(data: Mapping[str, Any]) -> dict[str, Window]:
 
 
 def _planned(
-    command: Command, windows: Mapping[str, Window], setting: Setting, number: int, there: Any, before: Any
+    command: Command,
+    windows: Mapping[str, Window],
+    setting: Setting,
+    number: int,
+    others: Sequence[Hosted],
+    before: Any,
 ) -> dict[str, Any]:
     """What follows from the text: its streams, how it is spread, the columns of its results."""
     running = setting.running()
     try:
-        running.execute([command], windows)
+        running.execute([replace(command, warm=False)], windows)
         entry = running.entries[command.name]
         if entry.bound is None:
             raise OptionError(
@@ -136,9 +151,14 @@ def _planned(
         running.mend()
         result = running.push(running.feed.known, {}, None)[command.name]
         _check_types(command.name, result.schema)
+        stored: list[Spread] = []
+        if command.warm:
+            check_warm(command.name, entry.bound.plan, setting)
+            stored = [one.spread for one in others if entry.asked.streams <= set(one.streams)]
+        there = [one.spread for one in others]
         return {
             "streams": sorted(entry.asked.streams),
-            "spread": spread_of(entry.bound, setting, number, there, before).id,
+            "spread": spread_of(entry.bound, setting, number, there, before, stored).id,
             "schema": schema_to_json(result.schema),
             "complete": _complete(entry.bound.plan),
         }

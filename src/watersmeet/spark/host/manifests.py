@@ -14,7 +14,7 @@ from watersmeet.spark.host.spec import HostSpec, programs_of
 from watersmeet.spark.state.location import StateLocation, open_location
 from watersmeet.spark.task import Task
 
-FORMAT = 1
+FORMAT = 2
 EMPTY = "empty"  # the folder of batches that brought nothing
 EVERY = 8  # batches between two looks for garbage
 SKIPPED = "start(skip=[{}])"

@@ -32,6 +32,7 @@ class Hosted:
     spread: Spread
     schema: str  # of its results
     complete: bool  # whether each result is the whole answer
+    warm: bool = False  # whether it was to begin with rows that are stored
 
     @property
     def key(self) -> str:
@@ -72,6 +73,7 @@ class Program:
                 Spread.from_id(entry["spread"]),
                 entry["schema"],
                 entry["complete"],
+                entry.get("warm", False),
             )
         created = max(self.created, entry["query"] + 1)
         return Program(entry["number"], entry["digest"], created, queries)

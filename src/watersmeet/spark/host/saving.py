@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from watersmeet.errors import StateError
 from watersmeet.query.saving import restored, running_state
+from watersmeet.spark.host.came import Came
 from watersmeet.spark.host.core import LiveCore
 from watersmeet.spark.host.manifests import Manifest, core_folder, write_manifest
 from watersmeet.spark.host.spec import HostSpec
@@ -41,7 +42,8 @@ def save(spec: HostSpec, task: Task, live: LiveCore, course: str, following: tup
             streams[name] = [saved["runs"], stored.first]
         extents = {name: writer.add_rows(one_batch(table), 0).to_json() for name, table in tables.items()}
         parts.append([spread, header, streams, extents])
-    body = json.dumps({"version": live.version, "running": parts}).encode()
+    known = {"version": live.version, "came": live.came.to_json(), "complete": live.complete}
+    body = json.dumps({**known, "running": parts}).encode()
     extent = writer.add_rows(pa.record_batch([pa.array([body], pa.large_binary())], ["state"]), 0)
     place, folder = open_location(spec.state), core_folder(spec, task, live.core)
     writer.write(place, folder)
@@ -75,6 +77,7 @@ def load(spec: HostSpec, task: Task, manifest: Manifest, without: Mapping[str, s
     body = json.loads(reader.rows(Run(*manifest.state)).column(0)[0].as_py())
     live = LiveCore(spec.setting, manifest.core)
     live.version, live.stopped = body["version"], dict(manifest.stopped)
+    live.came, live.complete = Came(*body["came"]), body["complete"]
     for spread, header, streams, extents in body["running"]:
         tables = {name: reader.rows(Run(*data)) for name, data in extents.items()}
         for name, (data, first) in streams.items():

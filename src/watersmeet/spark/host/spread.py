@@ -58,6 +58,11 @@ class Spread:
         """Whether a core sees only some of the rows, and must be told of the times of the others."""
         return self.kind in ("hash", "broadcast")
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether a core sees all rows of the streams that queries read there, and no others."""
+        return self.kind == "one"
+
     def is_on(self, core: int) -> bool:
         """Whether a core has anything of it. COUNT(*) has an answer also without rows, and must have one only."""
         return self.kind != "one" or self.core == core
@@ -75,20 +80,28 @@ class Spread:
 
 
 def spread_of(
-    bound: Bound, setting: Setting, number: int, there: Collection[Spread], before: Spread | None
+    bound: Bound,
+    setting: Setting,
+    number: int,
+    there: Collection[Spread],
+    before: Spread | None,
+    stored: Collection[Spread] = (),
 ) -> Spread:
-    """How query ``number`` is spread. ``there``: spreadings that others have. ``before``: the query's own before it was altered."""
+    """How query ``number`` is spread. ``there``: spreadings that others have. ``before``: the query's own before it was altered.
+    ``stored``: of a query that starts warm, the spreadings in which others read its streams."""
     wanted = [] if setting.cores == 1 else list(_wanted(bound.plan, setting))
-    known = [
-        spread for spread in ([] if before is None else [before]) + list(there) if _serves(spread, wanted)
-    ]
-    return next(iter([*known, *wanted]), Spread("one", number % setting.cores))
+    mine = [] if before is None else [before]
+    if not wanted:
+        ones = [spread for spread in [*mine, *stored] if spread.kind == "one"]
+        return ones[0] if ones else Spread("one", number % setting.cores)
+    known = [spread for spread in [*mine, *stored, *there] if _serves(spread, wanted)]
+    return next(iter([*known, *wanted]))
 
 
 def _wanted(plan: Instruction, setting: Setting) -> Iterator[Spread]:
     """The spreadings that are right for a plan, the best first."""
     groups = None
-    if not _only_rows(plan):
+    if not only_rows(plan):
         groups = grouped(plan)
         if groups is None:
             return
@@ -126,9 +139,9 @@ def _serves(spread: Spread, wanted: Sequence[Spread]) -> bool:
     )
 
 
-def _only_rows(plan: Instruction) -> bool:
+def only_rows(plan: Instruction) -> bool:
     """Whether a plan is of scans, joins, filters and select lists alone: rows that only come."""
-    return isinstance(plan, Scan | Join | Filter | Project | Union) and all(map(_only_rows, plan.inputs))
+    return isinstance(plan, Scan | Join | Filter | Project | Union) and all(map(only_rows, plan.inputs))
 
 
 def _order_is_nothing(join: Join, setting: Setting) -> bool:

@@ -50,6 +50,8 @@ class Said:
     stopped: Mapping[str, str]  # of all that run no more
     late: Mapping[str, int] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
+    # Of the queries on the core, from which batch on they are complete; None: they are not.
+    complete: Mapping[str, int | None] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps(vars(self))
@@ -71,6 +73,7 @@ class Commit:
     stopped: dict[str, str]
     late: dict[str, int]
     figures: dict[str, Any]
+    complete: dict[str, int | None] = field(default_factory=dict)
 
 
 def commit_of(batch: int, said: Iterable[Said]) -> Commit | None:
@@ -96,7 +99,13 @@ def commit_of(batch: int, said: Iterable[Said]) -> Commit | None:
     for one in heard:
         for name, value in one.figures.items():
             figures[name] = figures.get(name, 0) + value
-    return Commit(batch, first.query, first.course, first.version, files, stopped, late, figures)
+    complete: dict[str, int | None] = {}
+    for one in heard:
+        for key, since in one.complete.items():
+            before = complete.get(key, since)
+            complete[key] = None if since is None or before is None else max(since, before)
+    complete = {key: since for key, since in complete.items() if key not in stopped}
+    return Commit(batch, first.query, first.course, first.version, files, stopped, late, figures, complete)
 
 
 class Output:

@@ -58,7 +58,7 @@ def advance(spec: HostSpec, task: Task, received: Received) -> Said:
     live = _take(spec, task, core, last)
     if live is None:
         live = _restored(spec, task, core, last)
-    live.follow(programs, stand.version, dict(stand.stopped))
+    live.follow(programs, stand.version, dict(stand.stopped), task.batch)
     found = live.push(received, program, spec.most_results)
     there = read_manifest(spec, task, task.batch, core)
     stopped = live.stopped if there is None or there.course != course else {**there.stopped, **live.stopped}
@@ -82,6 +82,7 @@ def advance(spec: HostSpec, task: Task, received: Received) -> Said:
         stopped,
         _late(found),
         figures,
+        live.complete,
     )
 
 
