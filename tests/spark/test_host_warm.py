@@ -285,6 +285,27 @@ def row(number: int, k: int, time: int) -> Row:
     return {"id": number, "k": k, "x": float(number % 4), "s": "0", "ts": time}
 
 
+def agreed(
+    runner: HostRunner,
+    model: Model,
+    batch: int,
+    rows: dict[str, list[dict[str, Any]]],
+    made: tuple[str, str, str] | None,
+) -> Any:
+    """A batch, and perhaps a statement that it reads: every query gives what the others' processor gives."""
+    if made is not None:
+        name, sql, start = made
+        assert "number" in runner.say("create", name, sql, start=start)
+    commit = runner.batch({stream: parts(some, 1) for stream, some in rows.items()})
+    assert commit is not None
+    _, others = model.push(rows)
+    for name, mine in runner.rows_of(commit).items():
+        assert ordered(mine) == others[name], f"{name} in batch {batch}"
+    if made is not None:
+        model.others.create(made[0], made[1])
+    return commit
+
+
 def test_cores_that_have_got_nothing_so_far_decide_as_those_that_have(tmp_path: Path) -> None:
     """They lack nothing themselves; a query that starts warm there, and not elsewhere, would give a part of what it should."""
     runner, model = HostRunner(tmp_path, setting(3), seed=5), Model([])
@@ -296,17 +317,8 @@ def test_cores_that_have_got_nothing_so_far_decide_as_those_that_have(tmp_path: 
         rows = (
             {stream: [row(100 * batch + k, k, batch) for k in keys] for stream in "rt"} if batch >= 0 else {}
         )
-        if batch in made:
-            name, sql, start = made[batch]
-            assert "number" in runner.say("create", name, sql, start=start)
-        commit = runner.batch({stream: parts(some, 1) for stream, some in rows.items()})
-        assert commit is not None
-        _, others = model.push(rows)
-        for name, mine in runner.rows_of(commit).items():
-            assert ordered(mine) == others[name], f"{name} in batch {batch}"
-            found += len(mine) if name == "warm" else 0
-        if batch in made:
-            model.others.create(made[batch][0], made[batch][1])
+        commit = agreed(runner, model, batch, rows, made.get(batch))
+        found += len(runner.rows_of(commit).get("warm", ()))
     assert found > 0
     assert commit.complete == {"0.0": 1, "1.0": None, "2.0": None}
 
@@ -323,14 +335,5 @@ def test_times_of_streams_that_nobody_has_read_count(tmp_path: Path) -> None:
         )
         if batch == 1:
             rows["t"].append(row(150, 0, 30))
-        if batch in made:
-            name, sql, start = made[batch]
-            assert "number" in runner.say("create", name, sql, start=start)
-        commit = runner.batch({stream: parts(some, 1) for stream, some in rows.items()})
-        assert commit is not None
-        _, others = model.push(rows)
-        for name, mine in runner.rows_of(commit).items():
-            assert ordered(mine) == others[name], f"{name} in batch {batch}"
-        if batch in made:
-            model.others.create(made[batch][0], made[batch][1])
+        commit = agreed(runner, model, batch, rows, made.get(batch))
     assert commit.complete == {"0.0": 1, "1.0": None, "2.0": None}

@@ -44,9 +44,8 @@ from watersmeet.streams.window import Window
 Entries = Mapping[str, Entry]
 Past = Mapping[str, Result]  # by query
 Given = TypeVar("Given")
-Ending = Callable[
-    [Any], None
-]  # who has called is shown what it will be given; what this raises is a call that fails
+# Who has called is shown what it will be given; what this raises is a call that fails.
+Ending = Callable[[Any], None]
 
 
 def _nothing_more(given: Any) -> None:
@@ -363,6 +362,7 @@ class Running:
     def _told(
         self, results: dict[str, Result], stopped: dict[str, str], pushes: int, ending: Ending
     ) -> Results:
+        """What a push gives, with the queries that it has stopped; it counts from then on."""
         undo = self._pending
         assert isinstance(undo, Undo)
         if any(self.entries[name].stopped is None for name in stopped):
