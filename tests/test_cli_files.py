@@ -247,8 +247,19 @@ def test_columns_that_a_format_cannot_hold_are_refused_before_the_work(
         ("r.arrow", b"hello\n", "readable as arrow"),
         ("r.csv", b"x\n" + b"1\n" * 600_000 + b"oops\n", "give the column's by --types-r"),
         ("r.ndjson", b'{"x": 1}\n' * 150_000 + b'{"x": "oops"}\n', "give the column's by --types-r"),
+        ("r.ndjson", b'{"x": 1}\n' * 150_000 + b'{"x": 2.5}\n', "give the column's by --types-r"),
     ],
-    ids=["empty", "ragged", "not packed", "no json", "no parquet", "no arrow", "csv type", "json type"],
+    ids=[
+        "empty",
+        "ragged",
+        "not packed",
+        "no json",
+        "no parquet",
+        "no arrow",
+        "csv type",
+        "json type",
+        "json fraction",
+    ],
 )
 def test_bad_files_are_one_message(
     files: tuple[Path, Path], tmp_path: Path, refused: Any, name: str, content: bytes, message: str
@@ -259,7 +270,7 @@ def test_bad_files_are_one_message(
     assert message.format(path) in shown
     assert str(path) in shown
     assert not out.exists()
-    begun = content.endswith((b"oops\n", b'"oops"}\n'))
+    begun = content.endswith((b"oops\n", b'"oops"}\n', b"2.5}\n"))
     assert ("what was written until then" in shown) == begun
     assert Path(f"{out}.partial").exists() == begun
 

@@ -63,6 +63,39 @@ def test_missing_keys_do_not_join_each_other(
     assert sorted(pyarrow.parquet.read_table(tmp_path / "out.parquet")["x"].to_pylist()) == [2, 3]
 
 
+@pytest.mark.parametrize("name", ["r.csv", "r.ndjson", "folder/r.csv"])
+def test_ids_that_a_double_would_change_do_not_join_others(tmp_path: Path, refused: Any, name: str) -> None:
+    end = name.rpartition(".")[2]
+
+    def written(name: str, column: str, *numbers: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        rows = [f'{{"{column}": {number}}}' for number in numbers] if end == "ndjson" else [column, *numbers]
+        path.write_text("\n".join([*rows, ""]))
+        return path if path.parent == tmp_path else path.parent
+
+    r, s = written(name, "x", "12345678901234567890"), written(f"s.{end}", "a", "12345678901234567891")
+    shown = refused("--r", r, "--s", s)
+    assert "got about 1.2345678901234567e+19 in column 'x'" in shown
+    assert "give the column's by --types-r or --types-s, or, for queries, by --types: x:uint64" in shown
+    typed = ["--types-r", "x:uint64", "--types-s", "a:uint64"]
+    command("run", "r.x = s.a", "--r", r, "--s", s, *typed, "-o", tmp_path / "out.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "out.parquet").num_rows == 0
+    mixed = written(f"mixed.{end}", "x", "9007199254740993", "1.5")
+    assert "in column 'x'" in refused("--r", mixed, "--s", s, *typed[2:])
+    assert [row["x"] for row in rows_of(mixed, None, schema_of("x:double"))] == [2.0**53, 1.5]
+    fine = written(f"fine.{end}", "x", "9007199254740991", "1.5", "1e300")
+    assert [row["x"] for row in rows_of(fine)] == [2.0**53 - 1, 1.5, 1e300]
+
+
+def test_packed_text_on_standard_input_is_told_so(
+    tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s.csv").write_bytes(MISSING)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(MISSING))))
+    assert "give --format csv.gz" in refused("--r", "-", "--format", "csv", "--s", tmp_path / "s.csv")
+
+
 def test_other_texts_for_null_can_be_named(tmp_path: Path, refused: Any) -> None:
     (tmp_path / "r.csv").write_text('x\n1\nNA\n-\n"NA"\n')
     assert [row["x"] for row in rows_of(tmp_path / "r.csv")] == ["1", "NA", "-", "NA"]

@@ -160,6 +160,12 @@ SECONDS = pa.array([datetime(2024, 1, 1)] * 3, pa.timestamp("us"))
         (lambda: joined().push(r=R, s=S, order=["r", "s", "r", "q"]), OptionError, "order=.*'q' at place 3"),
         (lambda: joined().push(r=R, s=S, order="when"), (SchemaError, OptionError), "when"),
         (lambda: joined(select="r.nothing").push(r=R, s=S), ConditionError, "nothing"),
+        (
+            lambda: joined(select="r.*,"),
+            ConditionError,
+            "select list must be valid SQL; got nothing beside ','",
+        ),
+        (lambda: joined(select="r.* , AS x"), ConditionError, "must be valid SQL"),
     ],
 )
 def test_a_push_that_cannot_be_used_is_refused_in_clear_words(

@@ -45,6 +45,9 @@ CASES = [
     ),
     ("id = 3", "a column name must be of one stream; got 'id', which several have; write r.id or s.id", "id"),
     ("r.a.b = 1", "a column must be written stream.column; got r.a.b; shorten it", "r.a.b"),
+    # what the parser passes over
+    ("r.id = s.id AS", f"{VALID} nothing beside 'AS'; correct the text here", "AS"),
+    ("r.id IN (1, 2,)", f"{VALID} nothing beside ','; correct the text here", (13, 14)),
     # types
     (
         "r.price = s.sym",

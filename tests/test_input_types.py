@@ -97,6 +97,24 @@ def test_whatever_comes_is_kept_as_it_is_or_refused(
         assert found == [kept[row] for row in rest.pairs()["r"]]
 
 
+class Untold(pa.ExtensionType):
+    """Over a dictionary that has no type yet, of which no two can become one."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.nulls(1).dictionary_encode().type, "test.untold")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+
+def test_what_arrow_cannot_gather_is_refused_with_the_first_batch() -> None:
+    rows = pa.ExtensionArray.from_storage(Untold(), pa.nulls(2).dictionary_encode())
+    join = wm.StreamJoin("r.k = s.k", r=wm.Unbounded(), s=wm.Unbounded())
+    with pytest.raises(SchemaError, match="must have a type whose rows Arrow can gather"):
+        join.push(r=pa.table({"k": [1, 2], "x": rows}))
+    assert join.push(r={"k": [1]}, s={"k": [1]}).count == 1
+
+
 class Celsius(pa.ExtensionType):
     """An extension type that nobody has registered, and that has no hash."""
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from watersmeet import Range, Rows, Unbounded
+from watersmeet import OptionError, Range, Rows, StreamJoin, Unbounded
 from watersmeet.streams.window import Window, window_from_json
 
 RANGE = Range("15 min", time="at", lateness=timedelta(seconds=5))
@@ -44,3 +44,13 @@ def test_no_number_of_rows_bounds_other_windows(window: Window) -> None:
 def test_a_window_is_written_down_and_read_again(window: Window, written: dict[str, object]) -> None:
     assert window.to_json() == written
     assert window_from_json(written) == window
+
+
+def test_more_rows_than_there_are_numbers_are_refused() -> None:
+    with pytest.raises(
+        OptionError, match=r"Rows\(n\) must be at most 4611686018427387904; .* say Unbounded\(\)"
+    ):
+        Rows(2**62 + 1)
+    windows = {"r": Rows(2**62), "s": Rows(1)}
+    join = StreamJoin("r.k = s.k", windows=windows)
+    assert [join.push(r={"k": [1, 1]}, s={"k": [1]}).count for _ in range(3)] == [2, 6, 8]

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 STDIN = "-"
 BLOCK = 1 << 20  # bytes of text that are parsed at a time; types are read off the first block
 UTF8 = "; if it is Latin-1, do: iconv -f latin1 -t utf-8"
+GIVE = "give the column's by --types-r or --types-s, or, for queries, by --types"
+# Whole numbers that int64 cannot hold, or that stand among fractions, are read as doubles, which hold all of them below 2**53. Beyond 1e38
+# no type would, so they are taken for doubles.
+EXACT, LONGEST = 2.0**53, 1e38
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,26 @@ def _check_texts(path: str, schema: "pa.Schema", types: "pa.Schema | None") -> N
         )
 
 
+def _check_whole_numbers(path: str, batch: "pa.RecordBatch", types: "pa.Schema | None") -> None:
+    """Two ids that are one double would join each other. Whether a double was written as a whole number cannot be told any more."""
+    import numpy as np
+    import pyarrow as pa
+
+    asked = types.names if types else ()
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if not pa.types.is_float64(field.type) or field.name in asked:
+            continue
+        numbers = column.to_numpy(zero_copy_only=False)
+        large = numbers[(np.abs(numbers) >= EXACT) & (np.abs(numbers) < LONGEST)]  # each is a whole number
+        if large.size:
+            name = field.name
+            raise OptionError(
+                f"numbers must be read as they are written; got about {large[0]:.17g} in column {name!r} of {_called(path)}, which would "
+                f"be a double: whole numbers of so many digits may lose the last ones; {GIVE}: {name}:uint64, {name}:decimal(38,0), or "
+                f"{name}:double, if that is what it is"
+            )
+
+
 def _cut(
     path: str, kind: str, reader: Any, batch: int, types: "pa.Schema | None"
 ) -> "Iterator[pa.RecordBatch]":
@@ -195,6 +219,8 @@ def _cut(
                 large = typed(large, types)
             elif kind.startswith("ndjson"):
                 large.validate(full=True)  # Arrow's reader of NDJSON takes any bytes for UTF-8
+            if kind.startswith(("csv", "ndjson")):
+                _check_whole_numbers(path, large, types)
             for start in range(0, large.num_rows, batch):
                 yield large.slice(start, batch)
 
@@ -215,11 +241,15 @@ def _readable(path: str, kind: str) -> Iterator[None]:
 def _hint(path: str, kind: str, message: str) -> str:
     if _is_stream(path) and kind == "arrow":
         return "; if it is not an Arrow stream, give --format csv or --format ndjson"
+    if _is_stream(path) and "Empty CSV" in message:
+        return "; if it is packed, give --format csv.gz"
     if "Column() changed from object" in message:
         return "; NDJSON is one object a line, and this is one array: do: jq -c '.[]'"
     if "UTF8" in message or "utf-8" in message:
         return UTF8
-    if any(sign in message for sign in ("conversion error", "changed from", "unexpected field")):
-        null = ", or if this text means NULL, give it by --null" if kind.startswith("csv") else ""
-        return f"; types are read off the first rows: give the column's by --types-r or --types-s{null}"
+    if any(
+        sign in message for sign in ("conversion error", "convert JSON", "changed from", "unexpected field")
+    ):
+        null = "; if this text means NULL, give it by --null" if kind.startswith("csv") else ""
+        return f"; types are read off the first rows: {GIVE}{null}"
     return ""

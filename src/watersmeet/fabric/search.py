@@ -117,10 +117,11 @@ class Search:
         return self.found
 
     def _outside(self) -> Cost | None:
-        """What streams cost that are results as they are."""
+        """What it costs to lead out what is not to be placed: streams that are results as they are, and operators that stay, which may not
+        have been results before."""
         hops = 0
         for root in self.roots:
-            if not isinstance(root, Operator):
+            if not isinstance(root, Operator) or root in self.task.fixed:
                 out = self.rules.hops_out(root, self.placed)
                 if out is None:
                     return None

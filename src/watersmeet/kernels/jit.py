@@ -12,6 +12,7 @@ from typing import Any
 import numba
 
 from watersmeet.kernels.cache import defined, settle
+from watersmeet.kernels.interrupt import compile_whole
 
 settle()  # before the first kernel is defined
 
@@ -23,6 +24,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         defined(compiled)
+        compile_whole(compiled)
     return compiled
 
 

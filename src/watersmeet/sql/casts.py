@@ -169,7 +169,7 @@ def _to_integer(value: pa.Array, type_: pa.DataType) -> pa.Array:
     """Cut towards zero, as Java does it: NaN is 0; a float beyond INT or BIGINT becomes the end of it; other
     numbers, and what is then still too large for a smaller type, keep their lowest bits.
     """
-    if pt.is_unsigned_integer(type_) or pt.is_unsigned_integer(value.type):
+    if pt.is_unsigned_integer(type_):
         return _if_it_fits(value, type_)
     if pt.is_floating(value.type):
         ends = np.iinfo(np.int64 if type_ == pa.int64() else np.int32)
@@ -193,7 +193,7 @@ def _lowest_bits(number: int) -> int:
 
 
 def _if_it_fits(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """From and to unsigned types, which Spark has not: NULL for what does not fit."""
+    """To unsigned types, which Spark has not: NULL for what does not fit."""
     ends = np.iinfo(type_.to_pandas_dtype())
     return _each(value, type_, lambda item: whole if ends.min <= (whole := int(item)) <= ends.max else None)
 

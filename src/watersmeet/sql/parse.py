@@ -196,7 +196,22 @@ def _select(source: Source) -> list[exp.Expr]:
             (0, len(source.text)),
             f"a {source.kind} must be only expressions; got {name.strip('_').upper()}; leave it out",
         )
+    _check_lists(source)
     return list(statement.expressions)
+
+
+def _check_lists(source: Source) -> None:
+    """The parser passes over a comma, or an AS, beside which nothing stands."""
+    words = words_of(source.text).after(0)
+    texts = ["", *(word.text.upper() for word in words), ""]
+    for before, word, after in zip(texts, words, texts[2:], strict=False):
+        ends = after in ("", ",", ")", ";")
+        comma = word.text == "," and (ends or before in ("", "(", ","))
+        if comma or (word.text.upper() == "AS" and before != "." and ends):
+            raise source.error(
+                word.span,
+                f"a {source.kind} must be valid SQL; got nothing beside {word.text!r}; correct the text here",
+            )
 
 
 def _statements(source: Source) -> list[exp.Expr | None]:

@@ -178,8 +178,8 @@ def _columns_of(rows: list[Any], stream: str) -> dict[str, list[Any]]:
             )
         if row.keys() != names:
             raise SchemaError(
-                f"row dicts of stream {stream!r} must all have the keys {', '.join(map(str, names))}; got {', '.join(map(str, row))} in "
-                f"row {place}; write None for a value that is not there"
+                f"row dicts of stream {stream!r} must all have the keys {', '.join(map(str, names))}; got "
+                f"{', '.join(map(str, row)) or 'none'} in row {place}; write None for a value that is not there"
             )
     return {name: [row[name] for row in rows] for name in names}
 

@@ -149,9 +149,10 @@ def _from_list(values: list[Any], kind: pa.DataType | None, what: str) -> pa.Arr
         if found is not None:
             return found
     row = _first(lambda stop: _inferred(values[:stop])[0] is None, len(values))
+    known = _inferred(values[row : row + 1])[0] is not None
     raise SchemaError(
-        f"{what} must hold values of one type; got {_shown(values[row])} ({type(values[row]).__name__}) in row "
-        f"{row}: {error}"
+        f"{what} must hold values {'of one type' if known else 'that Arrow has a type for'}; got {_shown(values[row])} "
+        f"({type(values[row]).__name__}) in row {row}: {error}"
     )
 
 
@@ -198,5 +199,7 @@ def _shown(value: Any) -> str:
             value = value.as_py()
         except ValueError:  # nanoseconds, and no pandas to hold them
             return str(value)
+        except OverflowError:  # beyond the years that Python has
+            return str(value.value)
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -122,6 +122,9 @@ def storable(kind: pa.DataType, name: str, stream: str) -> pa.DataType:
     try:
         rows = pa.nulls(2, kept)
         pa.concat_arrays([rows.take(pa.array([1, None])), rows])
+        if isinstance(kept, pa.BaseExtensionType) and pt.is_dictionary(kept.storage_type):
+            values = pa.nulls(1, kept.storage_type.value_type)  # two batches seldom have the same
+            pa.concat_arrays([values.dictionary_encode(), values.slice(1).dictionary_encode()])
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise SchemaError(
             f"column {name!r} of stream {stream!r} must have a type whose rows Arrow can gather; got {kind}: {error}; "

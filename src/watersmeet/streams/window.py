@@ -30,6 +30,7 @@ _NANOSECONDS = {
     "s": 10**9, "sec": 10**9, "second": 10**9, "min": 60 * 10**9, "minute": 60 * 10**9,
     "h": 3600 * 10**9, "hour": 3600 * 10**9, "d": 86400 * 10**9, "day": 86400 * 10**9, "w": 604800 * 10**9, "week": 604800 * 10**9,
 }  # fmt: skip
+MOST_ROWS = 2**62  # arrival numbers, and their differences, are int64
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)\s*")
 
 
@@ -91,6 +92,10 @@ class Rows(_Untimed):
             timed = isinstance(self.n, timedelta) or (isinstance(self.n, str) and _DURATION.fullmatch(self.n))
             hint = f"; for a time say Range({self.n!r}, time=...)" if timed else ""
             raise OptionError(f"Rows(n) must be a whole number of at least 1; got {self.n!r}{hint}")
+        if self.n > MOST_ROWS:
+            raise OptionError(
+                f"Rows(n) must be at most {MOST_ROWS}; got {self.n}; for all rows say Unbounded()"
+            )
 
     @property
     def rows(self) -> int:

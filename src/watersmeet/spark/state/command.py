@@ -137,7 +137,9 @@ def _absent(core: CoreReport, cores: list[CoreReport], elsewhere: set[int]) -> I
         if not any(path in problem for problem in core.problems):  # damaged, which has been told
             yield (
                 f"{path} is missing, and other cores have evaluated batch {batch}; do: if that batch is still running or broke off, let "
-                "Spark go on with it; else restore the file from a copy"
+                "Spark go on with it; if foreachBatch looked at a part of it only (show, take, limit), let it evaluate the whole batch "
+                f"before anything else, stop the query, delete offsets/{batch + 1} and commits/{batch} (and their .crc files) in its "
+                "checkpoint, and start it again; else restore the file from a copy"
             )
 
 
