@@ -11,8 +11,8 @@ an object goes away: what is raised there it does not pass on.
 
 ``make_join()`` gives a join in the state that the operation starts from, ``operation(join)`` does it and returns what it gives, and
 ``check(join, given)`` says whether that is right and goes on with the join: further pushes and ``finish()`` must be the oracle's. After
-an interruption the join must stand as before (``standing``), and the operation is done again before ``check``. Where every step is taken, a
-few follow one another on one join before it is done again: most of the time goes into making joins and into what ``check`` goes on with.
+an interruption the join must stand as before (``standing``), and the operation is done again before ``check``. A few steps follow one
+another on one join before it is done again: most of the time goes into making joins and into what ``check`` goes on with.
 """
 
 import gc
@@ -21,9 +21,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import watersmeet as wm
@@ -31,7 +32,7 @@ import watersmeet as wm
 PACKAGE = str(Path(wm.__file__).parent) + "/"
 ERRORS: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
 
-IN_A_ROW = 4  # steps on one join, where every step is taken
+IN_A_ROW = 4  # steps on one join
 
 NO_STEPS = {f"{kind}.{name}" for kind in ("RLock", "lock") for name in ("__exit__", "release")}
 
@@ -70,18 +71,20 @@ def every_step(
 ) -> int:
     """Interrupt ``operation`` at each of its steps; returns at how many it was.
 
-    The errors take turns. ``at_most``: so many steps, other places before the same place again; None: each step, ``IN_A_ROW`` on one join.
-    Which error is the first, and where rows of steps begin, is random: over cases and runs each place meets each error, and is the last one
-    before the operation is done.
+    The errors take turns. ``at_most``: so many steps, other places before the same place again; None: each step. ``IN_A_ROW`` are on one
+    join. Where each step is taken, which error is the first, and where rows of steps begin, is random: over cases and runs each place
+    meets each error, and is the last one before the operation is done.
     ``skip``: places to leave out. ``standing``: what of a join must be as before; by default, of a StreamJoin, ``standing_of``.
     """
     standing = standing_of if standing is None else standing
     check(*_done(make_join, operation))  # also compiles what is to be compiled
     steps = [step for step in _steps(make_join, operation) if skip is None or not skip(step.place)]
     assert steps, "the operation makes no call within the package"
-    for strikes in _chosen(steps, errors, at_most):
+    for row in _chosen(steps, errors, at_most):
+        strikes = row
         try:
-            _interrupt(make_join, operation, check, standing, strikes)
+            while strikes:
+                strikes = strikes[_interrupt(make_join, operation, check, standing, strikes) :]
         except BaseException as failure:
             for step, error in strikes:
                 place = f"{step.place}, pass {step.before}"
@@ -99,17 +102,19 @@ def _chosen(
     steps: Sequence[Step], errors: Sequence[type[BaseException]], at_most: int | None
 ) -> list[list[Strike]]:
     """What each join is struck by."""
-    if at_most is None:
-        first = random.randrange(len(errors))
-        strikes = [(step, errors[(first + i) % len(errors)]) for i, step in enumerate(steps)]
-        ends = [0, *range(random.randint(1, IN_A_ROW), len(steps), IN_A_ROW), len(steps)]
-        return [strikes[low:high] for low, high in pairwise(ends)]
-    # The first pass of every place, then the second, and so on; where not all can be had, evenly spread.
-    rounds = sorted(steps, key=lambda step: step.before)
-    firsts = sum(step.before == 0 for step in steps)
-    if firsts > at_most:
-        rounds = [rounds[i * firsts // at_most] for i in range(at_most)]
-    return [[(step, errors[i % len(errors)])] for i, step in enumerate(rounds[:at_most])]
+    first, begin = (
+        (random.randrange(len(errors)), random.randint(1, IN_A_ROW)) if at_most is None else (0, IN_A_ROW)
+    )
+    if at_most is not None:
+        # The first pass of every place, then the second, and so on; where not all can be had, evenly spread.
+        rounds = sorted(steps, key=lambda step: step.before)
+        firsts = sum(step.before == 0 for step in steps)
+        if firsts > at_most:
+            rounds = [rounds[i * firsts // at_most] for i in range(at_most)]
+        steps = rounds[:at_most]
+    strikes = [(step, errors[(first + i) % len(errors)]) for i, step in enumerate(steps)]
+    ends = [0, *range(begin, len(steps), IN_A_ROW), len(steps)]
+    return [strikes[low:high] for low, high in pairwise(ends)]
 
 
 def _steps(make_join: Callable[[], Any], operation: Callable[[Any], Any]) -> list[Step]:
@@ -134,18 +139,22 @@ def _interrupt(
     check: Callable[[Any, Any], None],
     standing: Callable[[Any], Any],
     strikes: Sequence[Strike],
-) -> None:
+) -> int:
+    """Returns how many of the strikes one join has met: what is done after an interruption may leave a step out, and is done then."""
     join = make_join()
     before = standing(join)
     done: list[Any] = []
+    met = 0
     for step, error in strikes:
         done = _struck(join, operation, step, error("raised by the test"))
-        if done:  # what is done after an interruption may leave a step out
+        if done:
             break
+        met += 1
         after = standing(join)
         assert after == before, f"stands otherwise than before the operation: {after}; before: {before}"
     check(join, done[0] if done else operation(join))
     _end(join)
+    return max(met, 1)
 
 
 def _struck(join: Any, operation: Callable[[Any], Any], step: Step, raised: BaseException) -> list[Any]:
@@ -207,15 +216,19 @@ def watched(watch: Watch) -> Iterator[None]:
     def profile(frame: FrameType, event: str, arg: Any) -> None:
         caller: FrameType | None
         if event == "call":
-            caller, callee = frame.f_back, frame.f_code.co_qualname
+            caller = frame.f_back
+            if caller is None or not (_ours(frame.f_code) or _ours(caller.f_code)):
+                return
+            callee = frame.f_code.co_qualname
         elif event == "c_call":
-            caller, callee = frame, getattr(arg, "__qualname__", repr(arg))
+            caller = frame
+            if not _ours(frame.f_code):
+                return
+            callee = getattr(arg, "__qualname__", None) or repr(arg)
         else:
             return
-        if caller is None or callee in NO_STEPS:
-            return
-        if any(one.f_code.co_filename.startswith(PACKAGE) for one in (frame, caller)):
-            watch(Place(_where(caller), callee))
+        if callee not in NO_STEPS:
+            watch(Place(_where(caller.f_code, caller.f_lineno), callee))
 
     collecting = gc.isenabled()
     gc.disable()  # a collection would make calls of its own, at any place
@@ -228,8 +241,14 @@ def watched(watch: Watch) -> Iterator[None]:
             gc.enable()
 
 
-def _where(frame: FrameType) -> str:
-    return f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno}"
+@cache
+def _ours(code: CodeType) -> bool:
+    return code.co_filename.startswith(PACKAGE)
+
+
+@cache
+def _where(code: CodeType, line: int) -> str:
+    return f"{code.co_filename.removeprefix(PACKAGE)}:{line}"
 
 
 def standing_of(join: wm.StreamJoin) -> dict[str, Any]:
