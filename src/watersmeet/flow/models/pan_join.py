@@ -59,6 +59,8 @@ class Worker(Core):
     def __init__(self, work: Work, position: int, entry: Link, results: Link) -> None:
         super().__init__(work, position, [entry], [results])
         self.held: tuple[dict[int, SubWindow], dict[int, SubWindow]] = ({}, {})
+        # Dropped by the message at hand: should its reply be lost, so are pairs of theirs.
+        self._over: tuple[list[SubWindow], list[SubWindow]] = ([], [])
         self._news = Status(position)
 
     def receive(self, port: int, message: Message) -> None:
@@ -68,6 +70,7 @@ class Worker(Core):
         commands: Commands = message
         begun = self.clock()
         self._reply(commands, self.obey(commands.steps), begun)
+        self._over = ([], [])
 
     def obey(self, steps: Sequence[Command]) -> list[tuple[Part, Matches]]:
         """Do what is commanded, in order; returns what the probes found."""
@@ -84,8 +87,7 @@ class Worker(Core):
             elif isinstance(step, Seal):
                 self._seal(step)
             else:
-                for id in step.ids:
-                    del self.held[step.side][id]
+                self._over[step.side].extend(self.held[step.side].pop(id) for id in step.ids)
                 self._news.dropped += step.ids
         return found
 
@@ -147,7 +149,7 @@ class Worker(Core):
     # ---- faults -----------------------------------------------------------------------------------------------------
 
     def held_rows(self, side: int) -> np.ndarray:
-        held = [np.arange(sub.oldest, sub.end) for sub in self.subwindows(side)]
+        held = [np.arange(sub.oldest, sub.end) for sub in (*self.subwindows(side), *self._over[side])]
         return np.concatenate([np.empty(0, np.int64), *held])
 
     def stand_in(self, message: Message) -> None:

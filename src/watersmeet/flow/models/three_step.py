@@ -34,9 +34,9 @@ class ThreeStepCore(Core):
         for part in load.parts:  # interleaved: validity ranges tell who sees whom, if only everybody is there
             self.insert(load, part)
         found = [(part, self.probe(load, part)) for part in load.parts]
-        for part in load.parts:
-            self.forget_counted(part)
         self.answer(load, found, begun)
+        for part in load.parts:  # not before: should the answer be lost, so are pairs of theirs
+            self.forget_counted(part)
 
     def _alone(self, load: Load, part: Part, begun: float) -> None:
         """Rows of one stream: they see what was there before them."""
