@@ -30,10 +30,13 @@ class CtrlC(event.Listener):
 @pytest.fixture
 def ctrl_c() -> Iterator[CtrlC]:
     struck = CtrlC()
-    before = signal.getsignal(signal.SIGINT)
-    with event.install_listener("numba:compiler_lock", struck):
-        yield struck
-    assert signal.getsignal(signal.SIGINT) is before
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    try:
+        with event.install_listener("numba:compiler_lock", struck):
+            yield struck
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def made() -> Any:
@@ -58,7 +61,7 @@ def test_without_it_the_compiler_is_broken_off(ctrl_c: CtrlC) -> None:
     assert not kernel.signatures
 
 
-def test_who_does_something_else_on_ctrl_c_goes_on(ctrl_c: CtrlC, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_does_something_else_on_ctrl_c_goes_on(ctrl_c: CtrlC) -> None:
     told: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: told.append(number))
     try:

@@ -220,6 +220,28 @@ def test_saving_and_loading_anywhere_changes_nothing(run: Run, after: set[int]) 
         assert drive(run, swap) == base
 
 
+@pytest.mark.parametrize("later", [5, 1])
+def test_a_stream_that_begins_after_rows_have_gone_and_a_load_finds_what_the_others_had_seen(
+    tmp_path: Path, later: int
+) -> None:
+    """What an untimed row had seen is counted from the first row on; a loaded join has only the rows that somebody may still see."""
+    times = [("b", 0), ("b", 0), ("c", 0), ("a", 0), ("b", later), ("c", later), ("a", 0), ("e", 0)]
+    times += [("c", later), ("b", later + 1), ("e", 0), ("a", 0), ("c", later + 1), ("b", later + 1)]
+    run = Run(
+        conjunction([equality("a", "b"), equality("b", "c"), equality("c", "e")]),
+        {"a": ("rows", 9), "b": ("range", 2, "ts", 0), "c": ("range", 3, "ts", 0), "e": ("rows", 9)},
+        (tuple((name, {"id": 0, "ts": time, "k": 0}) for name, time in times),),
+        dict.fromkeys("abce", pa.int64()),
+        declared=False,
+    )
+    run = numbered(run).split([1])
+
+    def swap(number: int, join: wm.StreamJoin) -> wm.StreamJoin:
+        return reload(join, tmp_path / str(number))
+
+    assert drive(run, swap) == by_oracle(run)
+
+
 @examples(40)
 @given(runs(many))
 def test_counting_agrees_with_listing(run: Run) -> None:

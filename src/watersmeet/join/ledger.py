@@ -74,13 +74,13 @@ class Ledger:
         for k, schema in enumerate(schemas):
             if schema is not None and self.keeps_rows:
                 self.payload[k] = Payload(schema, schema.names)
-        if axis is None:
-            return
+        timed = [k for k in self.places if self.arrivals.timed[k]]
+        if axis is None or (self.arrivals.axis is not None and all(schemas[k] is None for k in timed)):
+            return  # the axis is that of the times, and there are no new ones
         latest = [
             None if column is None else axis.column_codes(k, column) for k, column in enumerate(self._latest)
         ]
         self.arrivals.change_axis(axis, latest)
-        timed = [k for k in self.places if self.arrivals.timed[k]]
         for k in timed:
             for sub in self.chains[k].subwindows:
                 sub.set_times(axis.codes(k, self.payload_of(k).rows_between(sub.base, sub.end)))
@@ -91,7 +91,7 @@ class Ledger:
                     seen.change_axis(axis, times)
 
     def _times_so_far(self, k: int) -> np.ndarray:
-        """The codes of all times of a timed stream. Until all streams are known the watermark has not begun, and no row has gone."""
+        """The codes of all times of a timed stream. Until all timed streams are known the watermark has not begun, and no row has gone."""
         parts = [sub.times[: sub.count] for sub in self.chains[k].subwindows if sub.times is not None]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
