@@ -102,10 +102,10 @@ def _chosen(
     steps: Sequence[Step], errors: Sequence[type[BaseException]], at_most: int | None
 ) -> list[list[Strike]]:
     """What each join is struck by."""
-    first, begin = (
-        (random.randrange(len(errors)), random.randint(1, IN_A_ROW)) if at_most is None else (0, IN_A_ROW)
-    )
-    if at_most is not None:
+    if at_most is None:
+        first, begin = random.randrange(len(errors)), random.randint(1, IN_A_ROW)
+    else:
+        first, begin = 0, IN_A_ROW
         # The first pass of every place, then the second, and so on; where not all can be had, evenly spread.
         rounds = sorted(steps, key=lambda step: step.before)
         firsts = sum(step.before == 0 for step in steps)
