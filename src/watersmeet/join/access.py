@@ -144,11 +144,11 @@ class PairAccess:
             # Filtering its pairs one by one would cost more than taking the expired rows out of the oldest run.
             pairs = probe.rows * self.habits[1 - k].matches
             subwindows[0].trim(validity.arrival_lo, 0.0 if pairs > subwindows[0].count / 4 else 0.5)
-        met = [
+        met = [  # mixed: a run that is parted is parted once
             (sub, share)
             for sub in subwindows
             for share in (shares if self.mode != "mixed" or sub.inside(validity) else [probe])
-        ]  # mixed: a run that is parted is parted once
+        ]
         if met and len(shares) > 1:
             # Who first looks into the newest sub-window merges what waits there, and all others who look wait for that. So one begins
             # with it, and the others come to it last.
