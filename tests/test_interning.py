@@ -228,7 +228,7 @@ def test_who_has_to_wait_only_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     release, held = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with mine.interner._lock:
+        with mine.interner._shares[0].lock:
             held.set()
             release.wait(60)
 

@@ -26,10 +26,11 @@ _LARGE = 1 << 16  # slots or words that are few enough to be kept
 
 
 class TextTable:
-    """Open addressing by hash; grows by doubling."""
+    """Open addressing by hash; grows by doubling. Passes over what is not of its share."""
 
-    def __init__(self, moment: int = 0) -> None:
-        """``moment``: where the tape begins."""
+    def __init__(self, moment: int = 0, share: int = 0, shares: int = 1) -> None:
+        """``moment``: where the tape begins; ``share``: the remainder that hashes here have by so many ``shares``, a power of two."""
+        self._share = np.array([shares - 1, share], np.uint64)
         self._state = np.array([0, moment, moment, moment], np.int64)
         self._tape = np.empty(1 << _LEAST, np.uint64)
         self._make(_LEAST)
@@ -76,7 +77,9 @@ class TextTable:
     def learn(self, data: np.ndarray, offsets: np.ndarray, hashes: np.ndarray, row: int) -> tuple[int, int]:
         """Texts from a row on; how far it came, and why no farther."""
         while True:
-            row, why = learn(data, offsets, hashes, row, self._shift, self._slots, self._tape, self._state)
+            row, why = learn(
+                data, offsets, hashes, row, self._share, self._shift, self._slots, self._tape, self._state
+            )
             if why != FULL:
                 return row, why
             self._grow(int(offsets[row + 1] - offsets[row]))
@@ -86,7 +89,7 @@ class TextTable:
         slots, tape, shift = self._slots, self._tape, self._shift
         # A table of another size than the shift is for may be taken in between.
         if slots.shape[0] == 1 << (64 - int(shift)):
-            look_ahead(hashes, shift, slots, tape)
+            look_ahead(hashes, self._share, shift, slots, tape)
 
     def _grow(self, size: int) -> None:
         """Room for one more slot, and for a text of ``size`` bytes."""

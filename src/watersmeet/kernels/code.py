@@ -11,7 +11,7 @@ float32 arithmetic.
 import numba
 import numpy as np
 
-from watersmeet.kernels.jit import kernel
+from watersmeet.kernels.jit import kernel, uncounted
 from watersmeet.kernels.words import last_word, turned, word_at
 
 INT_MIN = -(2**63)
@@ -256,7 +256,7 @@ def mix_into(hashes, codes):
         hashes[i] = scramble(hashes[i] * PRIME1 + codes[i])
 
 
-@kernel
+@uncounted
 def hash_bytes(data, offsets, out):
     """A 64-bit hash of each value data[offsets[i]:offsets[i+1]]; eight bytes a step, the first of them on top.
 
@@ -267,9 +267,9 @@ def hash_bytes(data, offsets, out):
         start = offsets[i]
         size = offsets[i + 1] - start
         result = scramble(np.uint64(size) + PRIME1)
-        rest = size % 8
-        for j in range(start, start + size - rest, 8):
-            result = scramble(result * PRIME1 + turned(word_at(data, j)))
+        rest = size & 7
+        for k in range(size >> 3):
+            result = scramble(result * PRIME1 + turned(word_at(data, start + 8 * k)))
         if rest:
             word = last_word(data, start, size)
             if size > 8:

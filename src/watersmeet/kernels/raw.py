@@ -12,6 +12,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # made as numba is imported
 
@@ -27,6 +28,10 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # made as numba is i
 
     def prefetch(array: np.ndarray, place: int) -> None:
         """Let the processor fetch the cache line of ``array[place]``, which need not be there."""
+
+    def on_stack(count: int) -> np.ndarray:
+        """Room for so many int64, a constant, until the kernel returns."""
+        return np.empty(count, np.int64)
 
 else:
     _FETCH = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), *[ir.IntType(32)] * 3])
@@ -76,3 +81,17 @@ else:
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, out, types.int64), generate
+
+    @intrinsic(prefer_literal=True)
+    def on_stack(typing: Any, count: Any) -> Any:
+        """Room for so many int64, a constant, until the kernel returns."""
+        kind = types.Array(types.int64, 1, "C")
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            size, word = ir.Constant(ir.IntType(64), count.literal_value), ir.Constant(ir.IntType(64), 8)
+            array = context.make_array(kind)(context, builder)
+            data = cgutils.alloca_once(builder, ir.IntType(64), size=size)
+            arrayobj.populate_array(array, data, [size], [word], word, None)
+            return array._getvalue()
+
+        return kind(count), generate
