@@ -283,7 +283,8 @@ class JoinEngine:
     def cuts(self, mine: Pushed, interleaved: bool) -> list[tuple[int, int]]:
         """Where rows are best cut into slices."""
         axis, times = self.ledger.arrivals.axis, mine.arrived.times
-        return list(slices(mine.batch.num_rows, self.windows, axis, times, interleaved))
+        held = self.ledger.finds_few
+        return list(slices(mine.batch.num_rows, self.windows, axis, times, interleaved, held))
 
     def enter(self, push: Push) -> None:
         """Write down. All rows of a push are in the payload before the first probe: a residual may need any of them."""

@@ -63,6 +63,7 @@ class Ledger:
         self.backsights = (
             sights_for(self.arrivals.timed) if len(self.streams) > 2 else [None for _ in self.places]
         )
+        self.finds_few = False  # whether a probe finds few candidates among all that is stored, most of which it may not see
         self.fixed = False  # whether all schemas are known, and with them the axis of time for good
         # Until then the axis may change its unit: then the largest times must be coded anew.
         self._latest: list[pa.Array | None] = [None for _ in self.places]
@@ -216,7 +217,7 @@ class Ledger:
         axis = self.arrivals.axis
         if axis is None or sub.times is None or sub.count < SLICE:
             return False
-        return axis.windows_between(sub.min_time, sub.max_time) > 0.5
+        return axis.windows_between(sub.min_time, sub.max_time, self.finds_few) > 0.5
 
     def expected(self, k: int, block: Block) -> int | None:
         """How many rows of stream k its window of time will have, if they go on to come as those did that are here; None: unknown.
@@ -229,7 +230,8 @@ class Ledger:
         subwindows = self.chains[k].subwindows
         first = min((sub.min_time for sub in subwindows), default=TOP)
         last = max((sub.max_time for sub in subwindows), default=BOTTOM)
-        windows = axis.windows_of(k, min(first, int(times.min())), max(last, int(times.max())))
+        first, last = min(first, int(times.min())), max(last, int(times.max()))
+        windows = axis.windows_of(k, first, last, self.finds_few)
         rows = self.chains[k].rows + block.count
         # A burst of rows does not say that it goes on for a window.
         return int(rows / max(windows, 1 / MOST)) if rows >= SLICE and windows > 0 else None

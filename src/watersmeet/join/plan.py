@@ -50,6 +50,9 @@ class Plan:
     program: Program | None = None  # what of the residual is computed from columns beside the codes
     residual: Residual | None = None  # what is evaluated on the rows
     share: float | None = None  # of pairs that a driver of several bands lets through, as estimated
+    finds_few: bool = (
+        False  # whether a probe finds few candidates among all that is stored, most of which it may not see
+    )
 
     def width(self, stream: str) -> int:
         """How many columns of codes a stream's rows have beside their keys."""
@@ -91,22 +94,29 @@ def make_plan(
     selectivity: dict[str, float],
     window: int,
     known: Sequence[tuple[Reach, Measured]] = (),
+    nearby: Sequence[Band] = (),
 ) -> Plan:
     """Pick the driver for ``index`` (a name of INDEXES). ``selectivity``: share of pairs by band text, where known.
 
     ``window``: about how many rows a probe sees, for weighing drivers of several bands against a single one. ``known``: what may follow
-    equalities in a key, and has been measured.
+    equalities in a key, and has been measured. ``nearby``: bands that all pairs satisfy which may see each other: they can drive, and
+    are never compared again.
     """
-    bands = sorted(condition.bands, key=lambda band: share_of(band, selectivity))
+    may_drive = [*condition.bands, *(nearby if index == "auto" else ())]
+    bands = sorted(may_drive, key=lambda band: share_of(band, selectivity))
     equalities = [band for band in bands if band.hashable]
     two_sided = [band for band in bands if band.width is not None and band.domain.ordered]
 
     def plan(
         driver: Driver, kinds: tuple[str, ...], used: Sequence[Band], share: float | None = None
     ) -> Plan:
-        kept = tuple(band for band in driver.likely(bands) if band not in used)
+        kept = tuple(band for band in driver.likely(bands) if band not in used and band not in nearby)
         residual = condition.residuals[0] if condition.residuals else None
-        return Plan(condition, driver, kinds, kept, selectivity, residual=residual, share=share)
+        through = share or min((share_of(band, selectivity) for band in driver.bands), default=1.0)
+        few = through * window <= COMPOSITE_CANDIDATES or any(band in nearby for band in driver.bands)
+        return Plan(
+            condition, driver, kinds, kept, selectivity, residual=residual, share=share, finds_few=few
+        )
 
     def by_band(band: Band, kinds: tuple[str, ...]) -> Plan:
         return plan(OneKey(band, (band,)), kinds, (band,))
@@ -167,6 +177,7 @@ def share_of(band: Band, selectivity: Mapping[str, float]) -> float:
     return 0.01 if band.width is not None else 0.5
 
 
+UNKNOWN = 65_536  # rows: so many a stream may well come to hold, where no window counts them
 COMPOSITE_CANDIDATES = 8  # with fewer a probe, looking at each costs less than sorting by one band more
 COMPOSITE_SHARE = 0.5  # a band that lets more through orders rows for nothing
 CELLS = 3  # bits: what a probe looks for is so many cells wide, or a little more

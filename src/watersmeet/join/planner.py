@@ -17,6 +17,7 @@ from watersmeet.join.plan import (
     COMPOSITE_SHARE,
     FOR_COMPOSITES,
     GRID_CANDIDATES,
+    UNKNOWN,
     Measured,
     cut_of,
     kinds_for,
@@ -42,14 +43,17 @@ class Planner:
         streams: Sequence[str],
         index: str,
         known: Sequence[tuple[Reach, Measured]] = (),
+        nearby: Sequence[Band] = (),
     ) -> None:
-        """``known``: bands that may follow equalities in a key, and have been measured."""
+        """``known``: bands that may follow equalities in a key, and have been measured; ``nearby``: as ``make_plan`` has it."""
         self.condition, self.streams, self.index = condition, tuple(streams), index
+        self._nearby = tuple(nearby) if index in FOR_COMPOSITES else ()
+        self._bands = (*condition.bands, *self._nearby)
         self._measured = {reach.bands[0]: facts for reach, facts in known}
         self._shifts: dict[tuple[int, tuple[int, ...]], int] = {}  # in use, by stream and columns
         self._columns: list[dict[tuple[object, ...], int]] = [{} for _ in streams]
         self._of_band: list[list[tuple[Band, str]]] = [[] for _ in streams]
-        for band in condition.bands:
+        for band in self._bands:
             for name in band.streams:
                 k = self.streams.index(name)
                 identity = column_name(band, name)
@@ -116,7 +120,8 @@ class Planner:
         expected = tuple(estimate.fanouts(k, order) for k, order in enumerate(chosen))
         columns = tuple(tuple(of_stream) for of_stream in self._of_band)
         arrangements = tuple(tuple(of_stream) or (_EVERY_ROW,) for of_stream in self._arrangements)
-        return Orders(self.condition, columns, arrangements, steps, dict(shares), expected, stash)
+        few = all(self._finds_few(step, shares, rows) for of_stream in steps for step in of_stream)
+        return Orders(self.condition, columns, arrangements, steps, dict(shares), expected, stash, few)
 
     def comparisons(self, there: Sequence[int], stream: int, anchor: int | None = None) -> list[Comparison]:
         """What is compared between streams that are there and one that is looked for.
@@ -136,7 +141,7 @@ class Planner:
         comparisons: dict[tuple[int, int], list[Comparison]] = {}
         classes = self._equal_columns()
         number = {column: place for place, columns in enumerate(classes) for column in columns}
-        for band in self.condition.bands:
+        for band in self._bands:
             for name, other in (band.streams, band.streams[::-1]):
                 source, target = self._column(band, other), self._column(band, name)
                 same = number.get(source) if _equates(band) else None
@@ -222,7 +227,9 @@ class Planner:
         comparisons.sort(key=lambda comparison: share_of(comparison.band, shares))
         drivers = self._drivers(comparisons)
         checks = tuple(
-            comparison for comparison in comparisons if len(drivers) > 1 or comparison not in drivers
+            comparison
+            for comparison in self._compared(comparisons)
+            if len(drivers) > 1 or comparison not in drivers
         )
         names = {self.streams[k] for k in (hot, *pair)}
         residuals = tuple(
@@ -283,7 +290,7 @@ class Planner:
             # Several equalities are mixed into one key, which others may have too: they are compared again.
             checks = tuple(
                 comparison
-                for comparison in comparisons
+                for comparison in self._compared(comparisons)
                 if (len(drivers) > 1 and cells is None) or comparison not in drivers
             )
             residuals = self._complete(there, stream)
@@ -309,6 +316,20 @@ class Planner:
             there.append(stream)
         return tuple(steps)
 
+    def _finds_few(self, step: Step, shares: Mapping[str, float], rows: Sequence[float]) -> bool:
+        bands = [comparison.band for comparison in step.drivers]
+        share = min((share_of(band, shares) for band in bands), default=1.0)
+        in_time = any(band in self._nearby for band in bands)
+        return in_time or share * self._held(rows[step.stream]) <= COMPOSITE_CANDIDATES
+
+    def _held(self, rows: float) -> float:
+        """How many rows of a stream to reckon with: lateness keeps more than have come when a join is planned."""
+        return max(rows, UNKNOWN) if self._nearby else rows
+
+    def _compared(self, comparisons: Sequence[Comparison]) -> list[Comparison]:
+        """Those of the condition: whether rows may see each other is looked up in any case."""
+        return [comparison for comparison in comparisons if comparison.band not in self._nearby]
+
     def _composite(
         self, stream: int, comparisons: Sequence[Comparison], shares: Mapping[str, float], rows: float
     ) -> tuple[tuple[Comparison, ...], int] | None:
@@ -321,7 +342,7 @@ class Planner:
         equalities = _equalities(comparisons)
         if self.index not in FOR_COMPOSITES or not useful or not equalities:
             return None
-        if share_of(comparisons[0].band, shares) * rows <= COMPOSITE_CANDIDATES:
+        if share_of(comparisons[0].band, shares) * self._held(rows) <= COMPOSITE_CANDIDATES:
             return None
         band = min(useful, key=lambda comparison: self._measured[comparison.band].share)
         together = (*equalities, band)

@@ -14,13 +14,14 @@ import pyarrow as pa
 from watersmeet.codes.interning import Texts
 from watersmeet.index.choose import Habits
 from watersmeet.join.access import Access, PairAccess, Sizing, StepAccess, pair_access
-from watersmeet.join.drivers import Reach
+from watersmeet.join.drivers import BandReach, Reach
 from watersmeet.join.learning import Learnt, Trial
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.moments import Moments
+from watersmeet.join.nearby import Nearby, nearby_in_time
 from watersmeet.join.orders import Orders, StashPlan
-from watersmeet.join.plan import Measured, Plan, estimate, evenly, make_plan, measured, reaches
+from watersmeet.join.plan import UNKNOWN, Measured, Plan, estimate, evenly, make_plan, measured, reaches
 from watersmeet.join.planner import Planner
 from watersmeet.join.stash import Stash
 from watersmeet.join.steps import Walk, apart_from
@@ -62,6 +63,7 @@ class Planning:
         self.ledger, self.index, self.mode, self.size = ledger, index, mode, size
         self.probe_order, self.stash = probe_order or {}, stash
         self.condition: BoundCondition | None = None
+        self.nearby: tuple[Nearby, ...] = ()
         self.plan: Plan | Orders | None = None
         self.access: Access | None = None
         self.habits = [Habits() for _ in ledger.places]
@@ -77,6 +79,9 @@ class Planning:
     def bind(self, condition: BoundCondition, index: str) -> None:
         """All schemas are known."""
         self.condition, self.index, self._reached = condition, index, None
+        ledger = self.ledger
+        if not self._in_flow:
+            self.nearby = nearby_in_time(ledger.streams, ledger.windows, ledger.arrivals.axis)
         if condition.interner is not None:
             condition.interner.keepers.add(self)
             self.moments = Moments(condition.interner.moment)
@@ -121,10 +126,12 @@ class Planning:
         """Choose by what the streams have shown. Returns whether stored rows must be indexed anew."""
         assert self.condition is not None
         ledger, rows = self.ledger, [self._window_rows(k) for k in self.ledger.places]
+        nearby = [one.band for one in self.nearby]
+        shares = {**shares, **{one.band.text: one.share for one in self.nearby}}
         plan: Plan | Orders
         if len(ledger.streams) == 2:
             plan = self._same_driver(
-                make_plan(self.condition, self.index, shares, max(rows), self._reaches())
+                make_plan(self.condition, self.index, shares, max(rows), self._reaches(), nearby)
             )
             if not self._in_flow:
                 program, residual = self.condition.compiled
@@ -133,15 +140,19 @@ class Planning:
                 plan, ledger.streams, self.habits, ledger.payload, self.mode, ledger.how
             )
         else:
-            planner = Planner(self.condition, ledger.streams, self.index, self._reaches())
+            planner = Planner(self.condition, ledger.streams, self.index, self._reaches(), nearby)
             now = self.plan if isinstance(self.plan, Orders) else None
             plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now, self._hot())
             if plan.stash is not None and not self._fits(plan.stash):
                 plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now)
             access = self._step_access(plan)
         fits = self.plan is not None and plan.index_identity == self.plan.index_identity
-        self.plan, self.access = plan, access
+        self._use(plan, access)
         return not fits
+
+    def _use(self, plan: Plan | Orders | None, access: Access | None) -> None:
+        self.plan, self.access = plan, access
+        self.ledger.finds_few = bool(self.nearby) and plan is not None and plan.finds_few
 
     def answer_in(self, mode: str) -> None:
         """Results in another form from the next push on: how stored rows are kept does not depend on it. Of two streams."""
@@ -167,7 +178,7 @@ class Planning:
         """What may follow equalities in a key, where rows have shown how much it lets through."""
         assert self.condition is not None
         ledger = self.ledger
-        if len(self.condition.bands) < 2:
+        if len(self.condition.bands) + len(self.nearby) < 2:
             return []
         rows = [(payload.first, payload.end) for payload in map(ledger.payload_of, ledger.places)]
         if (
@@ -177,11 +188,14 @@ class Planning:
         samples = {name: ledger.newest(k, SAMPLE) for k, name in enumerate(ledger.streams)}
         two = len(ledger.streams) == 2
         plain = reaches(self.condition, two and not self._in_flow)
+        plain += [BandReach(one.band) for one in self.nearby]
         even = [evenly(reach, samples) for reach in plain] if two else []
         wanted = [reach for reach in (*plain, *even) if reach is not None]
         wanted += [other for reach in wanted for other in reach.other_classes(samples)]
         found = [(reach, self._measured(reach, samples)) for reach in wanted]
         known = [(reach, facts) for reach, facts in found if facts is not None]
+        for one in self.nearby:
+            known = [(reach, one.measured(reach, facts)) for reach, facts in known]
         self._reached = rows, known
         return known
 
@@ -219,7 +233,7 @@ class Planning:
 
     def forget(self) -> None:
         """No plan, until one is made: rows are stored as they come."""
-        self.plan = self.access = None
+        self._use(None, None)
 
     def first_due(self) -> bool:
         """Whether all streams have first shown so many rows that the plan should be thought of again."""
@@ -237,7 +251,7 @@ class Planning:
         return due
 
     def _window_rows(self, k: int) -> int:
-        least = 65_536 if len(self.ledger.streams) == 2 else SAMPLE
+        least = UNKNOWN if len(self.ledger.streams) == 2 else SAMPLE
         return self.ledger.windows[k].rows or max(self.ledger.chains[k].rows, least)
 
     def mark(self) -> tuple[Any, ...]:
@@ -245,7 +259,8 @@ class Planning:
         return self.plan, self.access, self.replans
 
     def back_to(self, mark: tuple[Any, ...]) -> None:
-        self.plan, self.access, self.replans = mark
+        plan, access, self.replans = mark
+        self._use(plan, access)
         self._reached = None  # numbers that are given again may be of other rows
 
     # ---- many streams -------------------------------------------------------------------------------------------

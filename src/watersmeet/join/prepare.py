@@ -167,14 +167,21 @@ SLICE = 4096  # rows: the least that is worth a slice of its own
 
 
 def slices(
-    rows: int, windows: Sequence[Window], axis: TimeAxis | None, times: np.ndarray | None, interleaved: bool
+    rows: int,
+    windows: Sequence[Window],
+    axis: TimeAxis | None,
+    times: np.ndarray | None,
+    interleaved: bool,
+    held: bool,
 ) -> Iterator[tuple[int, int]]:
-    """Where to cut a batch that is much longer than the windows, so that most pairs of slices need not meet."""
+    """Where to cut a batch that is much longer than the windows, so that most pairs of slices need not meet. ``held``: longer than what
+    is stored of them.
+    """
     pieces = 1.0
     counted = [window.rows for window in windows if window.rows is not None]
     if interleaved and counted:
         pieces = rows / (2 * max(1, *counted))
     if times is not None and times.size and axis is not None:
-        pieces = max(pieces, axis.windows_between(int(times.min()), int(times.max())) / 2)
+        pieces = max(pieces, axis.windows_between(int(times.min()), int(times.max()), held) / 2)
     count = int(max(1, min(pieces, rows / SLICE)))
     return pairwise(rows * i // count for i in range(count + 1))

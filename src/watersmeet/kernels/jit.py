@@ -1,4 +1,4 @@
-"""The one decorator of all kernels, and its little brother.
+"""The decorators of all kernels.
 
 Rules: only functions; contiguous arrays and scalars in, caller-allocated arrays out; count then fill, or capacity and
 resume; no Python objects; the GIL is released; every kernel gives the same answer with ``NUMBA_DISABLE_JIT=1``.

@@ -32,12 +32,12 @@ class TimeAxis:
     ) -> None:
         self.streams = tuple(streams)
         self.columns = [window.time for window in windows]
-        types = {
+        self.types = {
             stream: _time_type(stream, column, schema)
             for stream, column, schema in zip(streams, self.columns, schemas, strict=True)
             if column is not None and schema is not None
         }
-        self.domain = _domain(types)
+        self.domain = _domain(self.types)
         self.duration: list[int | float] = [0] * len(self.columns)
         self.lateness: list[int | float] = [0] * len(self.columns)
         for k, window in enumerate(windows):
@@ -106,15 +106,21 @@ class TimeAxis:
             return int(self.shift(at, -self.duration[k])[0])
         return min(int(self.bounds(j, k, at)[0][0]) for j in others)
 
-    def windows_of(self, k: int, first: int, last: int) -> float:
-        """How many times as long as stream k's window the time from code ``first`` to ``last`` is."""
-        start, end = self.domain.values(np.array([first, last]))
-        return float((end - start) / max(self.duration[k], 1e-9))
+    def between(self, i: int, j: int) -> Interval:
+        """Around stream j's time, where that of stream i lies if their rows may match; i comes before j."""
+        return self._valid[i, j]
 
-    def windows_between(self, first: int, last: int) -> float:
-        """How many times as long as all windows together the time from code ``first`` to ``last`` is."""
+    def windows_of(self, k: int, first: int, last: int, held: bool = False) -> float:
+        """How many times as long as stream k's window the time from code ``first`` to ``last`` is; ``held``: the window with its lateness,
+        which is what is stored.
+        """
         start, end = self.domain.values(np.array([first, last]))
-        return float((end - start) / max(sum(self.duration), 1e-9))
+        return float((end - start) / max(self.duration[k] + held * self.lateness[k], 1e-9))
+
+    def windows_between(self, first: int, last: int, held: bool = False) -> float:
+        """How many times as long as all windows together the time from code ``first`` to ``last`` is; ``held`` as in ``windows_of``."""
+        start, end = self.domain.values(np.array([first, last]))
+        return float((end - start) / max(sum(self.duration) + held * sum(self.lateness), 1e-9))
 
     def length(self, stream: str, what: str, length: Duration) -> int | float:
         """A length of time in the axis's unit."""
