@@ -341,6 +341,20 @@ class Feed:
             stream.drop_unseen()
         self._loose = False
 
+    def looks(self) -> dict[str, tuple[int, int]]:
+        """By stream: from which row on its own window holds it, and when that was last looked at."""
+        return {
+            name: (self.shared.streams[g].kept, self._looked[g])
+            for g, name in enumerate(self.names)
+            if g in self._looked
+        }
+
+    def restore_looks(self, looks: Mapping[str, Sequence[int]]) -> None:
+        """The same again: a loaded stream lets go of its rows when the saved one would have done."""
+        for name, (kept, looked) in looks.items():
+            self._stream(name).kept = kept
+            self._looked[self.names.index(name)] = looked
+
     def _due(self, g: int) -> bool:
         payload = self.shared.streams[g].payload
         fresh = payload.end - self._looked.get(g, 0)

@@ -43,6 +43,7 @@ def running_state(running: Running) -> tuple[dict[str, Any], dict[str, pa.Table]
         "tables": list(feed.tables),
         "added": {name: list(columns) for name, columns in feed.added.items()},
         "arrived": {name: feed.arrived(name) for name in feed.names},
+        "looks": feed.looks(),
         "counters": running.counters,
         "queries": [_entry_to_json(entry) for entry in running.entries.values()],
         "fabric": None if running.assigned is None else running.placing.to_json(running.assigned),
@@ -85,6 +86,7 @@ def restored(header: Mapping[str, Any], tables: Tables) -> Running:
         }
         block.restore(mine)
         block.rows = header["blocks"][name]
+    feed.restore_looks(header.get("looks", {}))  # states of earlier versions have none
     feed.let_go()
     return running
 

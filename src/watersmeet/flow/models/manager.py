@@ -96,6 +96,7 @@ class Place:
     rows: int = 0
     min_time: int = TOP
     max_time: int = BOTTOM
+    sealed: bool = False  # it may be the newest again: late rows in newer ones are over before its own
 
     @property
     def end(self) -> int:
@@ -166,7 +167,8 @@ class Manager:
         chain = self.chains[side]
         newest = chain[-1] if chain else None
         if newest is None or not self._takes(newest, block, gone):
-            if newest is not None:
+            if newest is not None and not newest.sealed:
+                newest.sealed = True
                 plan[newest.worker].append(Seal(newest.id, side))
             newest = self._create(side, block, plan)
         window = self.work.windows[side]
