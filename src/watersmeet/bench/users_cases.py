@@ -18,6 +18,7 @@ from watersmeet.workloads.users import (
     flights,
     integer_keys,
     market,
+    patient,
     sensors,
 )
 from watersmeet.workloads.users_feed import UserFeed
@@ -25,6 +26,7 @@ from watersmeet.workloads.users_feed import UserFeed
 FILL = 100_000  # rows of each stream in a push that fills windows
 TURNS = 3  # of two that are compared
 DISORDER = 100  # rows, where they come slightly out of order
+PATIENCE = 30  # times the window, where lateness is much longer than that; and half of it, out of order
 COMPARED = 10_000  # rows a push, where two of ours are compared
 PATHWAY = ("market", "clicks", "sensors", "flights")
 
@@ -109,10 +111,18 @@ def workloads(plan: UsersPlan) -> list[UserWorkload]:
 def compared(plan: UsersPlan) -> dict[str, list[tuple[UserWorkload, UserWorkload]]]:
     """What is measured in turns, by target: the one whose share of the other counts, and the other."""
     timed, count = market(plan.compared, 10), market(plan.compared, None)
+    short = market(plan.few, 1)
+    late = patient(short, PATIENCE * short.window)
     return {
         "text keys": [(work, integer_keys(work)) for work in (timed, clicks(plan.compared))],
         "time windows": [(timed, count), (disordered(timed, DISORDER), count)],
+        "much lateness": [(late, short), (disordered(late, late.late // 2), short)],
     }
+
+
+def compared_push(work: UserWorkload) -> int:
+    """Rows a push where two of ours are compared."""
+    return min(COMPARED, work.window // 10)
 
 
 def users_cases(plan: UsersPlan) -> Iterator[UsersCase]:
@@ -172,7 +182,7 @@ def _seconds(point: Point, rows: int) -> float:
 def fill(joiner: UserJoiner, feed: UserFeed, seconds: float) -> None:
     """Push until the windows are full, not timed; a joiner that takes longer than ``seconds`` is given up."""
     begin, batch = time.perf_counter(), max(1, min(FILL, feed.work.window // 4))
-    while feed.pushed <= feed.work.window:
+    while feed.pushed <= feed.work.window + feed.work.late:
         joiner.store(feed.pushes(batch, 1)[0])
         if time.perf_counter() - begin > seconds:
             raise TimeoutError(f"filling the windows took more than {seconds:.0f} s; given up")
@@ -184,7 +194,7 @@ def _pair_case(group: str, work: UserWorkload, beside: UserWorkload) -> UsersCas
         for one, joiner, feed in both:
             outcome.works[one.name] = one
             fill(joiner, feed, plan.fill_seconds)
-        rows = min(COMPARED, work.window)
+        rows = compared_push(work)
         turns = [
             [timed_point(group, joiner, feed, rows, plan.budget, tuple(one.streams), "arrow")[0] for one, joiner, feed in both]
             for _ in range(TURNS)

@@ -41,7 +41,7 @@ class Ours:
         from watersmeet.api.stream_join import StreamJoin
         from watersmeet.streams.window import Range, Rows
 
-        length, late = (timedelta(microseconds=rows * work.step) for rows in (work.window, work.disorder))
+        length, late = (timedelta(microseconds=rows * work.step) for rows in (work.window, work.late))
         window = Rows(work.window) if work.seconds is None else Range(length, time="ts", lateness=late)
         windows = dict.fromkeys(work.streams, window)
         self.join = StreamJoin(work.condition, windows=windows, how=work.how, cores=cores)

@@ -9,6 +9,7 @@ from watersmeet.bench.users_cases import (
     COMPARED,
     UsersOutcome,
     compared,
+    compared_push,
     large_market,
     residual,
     small_market,
@@ -19,7 +20,11 @@ LARGE_RATE = 3_000_000  # rows a second
 OVER_DUCKDB = 20
 SINGLE_PUSHES = 10_000  # a second
 HUNDRED_RATE = 600_000  # rows a second
-SHARES = {"text keys": (0.7, "integer keys"), "time windows": (0.8, "count windows of the same size")}
+SHARES = {
+    "text keys": (0.7, "integer keys"),
+    "time windows": (0.8, "count windows of the same size"),
+    "much lateness": (0.5, "none"),  # our own; the issue has none
+}
 
 
 def users_targets(outcome: UsersOutcome) -> list[Target]:
@@ -90,8 +95,10 @@ def _residual(outcome: UsersOutcome, work: UserWorkload) -> Target:
 
 def _share(outcome: UsersOutcome, group: str) -> Target:
     least, other = SHARES[group]
-    name, to_reach = f"{group} beside {other}, {COMPARED:,} rows a push", f"≥ {least:.0%}"
-    pairs = [(pair, pair_points(outcome, group, *pair)) for pair in compared(outcome.plan)[group]]
+    both = compared(outcome.plan)[group]
+    rows = compared_push(both[0][0])
+    name, to_reach = f"{group} beside {other}, {rows:,} rows a push", f"≥ {least:.0%}"
+    pairs = [(pair, pair_points(outcome, group, *pair)) for pair in both]
     found = [(work, points) for (work, _), points in pairs if points is not None]
     if len(found) < len(pairs):
         return Target(name, to_reach, "", None)

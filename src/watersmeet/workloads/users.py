@@ -56,6 +56,7 @@ class UserWorkload:
     holds: Callable[[Values, Values], np.ndarray]
     how: str = "inner"
     disorder: int = 0  # rows are out of order by up to so many
+    lateness: int = 0  # rows that are waited for, if they are more
 
     def __post_init__(self) -> None:
         if self.seconds is not None and self.seconds * 1_000_000 % self.window:
@@ -67,6 +68,11 @@ class UserWorkload:
     def kind(self) -> str:
         """market, clicks, sensors, flights or arithmetic."""
         return self.name.split("-")[0]
+
+    @property
+    def late(self) -> int:
+        """Rows that lateness covers."""
+        return max(self.disorder, self.lateness)
 
     @property
     def step(self) -> int:
@@ -91,8 +97,16 @@ class UserWorkload:
 def disordered(work: UserWorkload, rows: int) -> UserWorkload:
     """The same with rows out of order by up to so many; lateness covers them all."""
     return replace(
-        work, name=f"{work.name}-disorder", title=f"{work.title}, slightly out of order", disorder=rows
+        work,
+        name=f"{work.name}-disorder",
+        title=f"{work.title}, out of order by up to {rows:,}",
+        disorder=rows,
     )
+
+
+def patient(work: UserWorkload, rows: int) -> UserWorkload:
+    """The same with so many rows of lateness."""
+    return replace(work, name=f"{work.name}-late", title=f"{work.title}, {rows:,} of lateness", lateness=rows)
 
 
 def integer_keys(work: UserWorkload) -> UserWorkload:
