@@ -294,3 +294,10 @@ def test_a_loss_inside_is_found(values: list[Any], target: pa.DataType) -> None:
     other = pa.array(values[1:])
     assert exactly(array, target) is not None
     assert exactly(other, target) is None
+
+
+@pytest.mark.parametrize("value", [7.69103042620218e-102, 5e-324, -1e-60])
+def test_a_double_that_is_nearly_nothing_is_no_decimal(value: float) -> None:
+    """Arrow makes 0 of a decimal with hundreds of digits behind the point, without a word."""
+    assert exactly(pa.array([1.5, value]), pa.decimal128(20, 3)) is None
+    assert first_unfit(pa.array([1.5, value]), pa.decimal128(20, 3)) == 1

@@ -7,6 +7,7 @@ from one without.
 
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -132,13 +133,14 @@ def _by_value(column: pa.Array, target: pa.DataType) -> pa.Array | None:
         if result is None and value is not None:
             return None
         results.append(result)
-    return pa.array(results, target)  # refuses digits that the decimal has no place for
+    return pa.array(results, target)  # refuses numbers that the decimal has no place for
 
 
 def _number(value: Any, target: pa.DataType) -> Any:
     """A decimal as an integer or float, or one of those as a decimal; None if it is none."""
-    if pt.is_decimal(target):
-        return Decimal(value)
+    if pt.is_decimal(target):  # asked of the number itself: Arrow 25 makes 0 of a fraction with hundreds of digits
+        digits = Fraction(value) * Fraction(10) ** target.scale
+        return Decimal(value) if digits.denominator == 1 else None
     if pt.is_integer(target):
         return int(value) if value == int(value) else None
     with np.errstate(over="ignore"):
