@@ -6,6 +6,7 @@ What stays true: a picture shows only points of the run it belongs to; nothing i
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from watersmeet.bench.plots import COLOURS, draw_all
@@ -48,18 +49,17 @@ def _over_push(outcome: UsersOutcome, axes: Any, work: UserWorkload) -> bool:
 def _shares(outcome: UsersOutcome, axes: Any) -> bool:
     bars: list[tuple[str, float]] = []
     for group, pairs in compared(outcome.plan).items():
-        least, _ = SHARES[group]
+        least, what = SHARES[group]
         for work, other in pairs:
             points = pair_points(outcome, group, work, other)
             if points is not None and all(point.verified for point in points):
-                bars.append((f"{work.title}\nbeside {other.title}", points[0].rate / points[1].rate))
+                title = fill(work.title, 44)
+                bars.append((f"{title}\nbeside {what}", points[0].rate / points[1].rate))
                 axes.plot(
                     [least, least], [len(bars) - 1.4, len(bars) - 0.6], "--", color="black", linewidth=1
                 )
     axes.barh([label for label, _ in bars], [share for _, share in bars], color=COLOURS["bi_sort"])
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=7)
-    axes.set(
-        title="Measured in turns (the line: to reach)", xlabel="share of the other's rate", xlim=(0, None)
-    )
+    axes.set(title="In turns (line: to reach)", xlabel="share of the other's rate", xlim=(0, None))
     return bool(bars)

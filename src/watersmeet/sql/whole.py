@@ -51,18 +51,22 @@ def is_whole(expr: Expr) -> bool:
     return isinstance(expr, Call) and expr.op in _OPERATIONS and bool(pt.is_decimal128(expr.type))
 
 
-class Wholes:
-    """What was worked out of some rows. ``value`` gives what is no arithmetic of decimals."""
+Values = Callable[[Expr], Value]
 
-    def __init__(self, value: Callable[[Expr], Value]) -> None:
-        self._value = value
+
+class Wholes:
+    """What was worked out of some rows. Those who ask bring along ``value``, which gives what is no arithmetic of decimals: if it was kept
+    here, they and this would hold each other, and all the rows, until Python looks for such rings.
+    """
+
+    def __init__(self) -> None:
         self._found: dict[
             int, Whole | None
         ] = {}  # by identity: a tree's hash takes as long as a column's arithmetic
 
-    def array(self, expr: Expr) -> pa.Array | None:
+    def array(self, expr: Expr, value: Values) -> pa.Array | None:
         """An expression's values; None: Arrow has to do it."""
-        found = self._of(expr)
+        found = self._of(expr, value)
         if found is None or isinstance(found.numbers, int):
             return None
         words = np.empty(2 * found.numbers.size, np.int64)
@@ -72,18 +76,19 @@ class Wholes:
             bitmap = pa.py_buffer(np.packbits(found.valid, bitorder="little"))
         return pa.Array.from_buffers(expr.type, found.numbers.size, [bitmap, pa.py_buffer(words)])
 
-    def _of(self, expr: Expr) -> Whole | None:
+    def _of(self, expr: Expr, value: Values) -> Whole | None:
         if id(expr) not in self._found:
-            self._found[id(expr)] = self._worked_out(expr) if is_whole(expr) else _read(self._value(expr))
+            found = self._worked_out(expr, value) if is_whole(expr) else _read(value(expr))
+            self._found[id(expr)] = found
         return self._found[id(expr)]
 
-    def _worked_out(self, expr: Expr) -> Whole | None:
+    def _worked_out(self, expr: Expr, value: Values) -> Whole | None:
         assert isinstance(expr, Call)
         left, right = expr.args
         precision, scale = types.exact_digits(expr.op, left.type, right.type)
         if scale != expr.type.scale:
             return None
-        first, second = self._of(left), self._of(right)
+        first, second = self._of(left, value), self._of(right, value)
         if expr.op != "*":
             first, second = (side and side.at(scale) for side in (first, second))
         if first is None or second is None:
