@@ -62,7 +62,8 @@ class Broker:
 
     def __enter__(self) -> "Broker":
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        format = ["kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c"]
+        # In one word: the id may begin with "-".
+        format = ["kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster}", "-c"]
         done = subprocess.run(self._command(*format), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise DataError(f"a Kafka broker must format its folder; it said: {done.stderr.strip()[-400:]}")
