@@ -13,6 +13,7 @@ import watersmeet as wm
 from oracle import Event, Outcome, Pair
 from strategies import Run, batch
 from watersmeet.join import engine, shared, short
+from watersmeet.join.plan import Plan
 
 engine.PARALLEL = shared.PARALLEL = 2  # so that a handful of rows wakes the threads
 short.FEW = 3  # so that pushes of some runs go the short way, others the long one, many both
@@ -22,6 +23,13 @@ def examples(n: int) -> settings:
     """``n`` examples in the default profile, in proportion more in a profile that asks for more."""
     default = settings.get_profile("ci").max_examples
     return settings(max_examples=max(1, n * settings().max_examples // default))
+
+
+def driver_of(join: wm.StreamJoin) -> Any:
+    """What drives the index of a join of two streams that has a plan."""
+    plan = join._engine.planning.plan
+    assert isinstance(plan, Plan)
+    return plan.driver
 
 
 def duration(n: int, unit: str, as_text: bool = True) -> Any:

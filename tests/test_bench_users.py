@@ -330,6 +330,7 @@ def test_a_small_run_measures_checks_and_writes_everything(
     }
     assert {one["joiner"] for one in content["points"]} == {"ours", "DuckDB", "Polars", "Pathway"}
     assert all(one["batch"] <= one["window"] for one in content["points"])
+    assert max(one["batch"] for one in content["points"]) == 250
     assert (files["plots"] / "users-shares.png").exists()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import multiway
 import watersmeet as wm
 from conditions import conditions
-from harness import check, examples
+from harness import check, driver_of, examples
 from strategies import Run, runs
 from watersmeet.codes.floating import FloatDomain
 from watersmeet.join import plan as planning
@@ -58,12 +58,6 @@ def rows(random: np.random.Generator, count: int, spread: int) -> dict[str, Any]
         "money": pa.array([Decimal(int(c)) / 100 for c in cents], pa.decimal128(16, 2)),
         "at": pa.array(cents.astype("int64") * 10_000, pa.timestamp("us")),
     }
-
-
-def driver_of(join: wm.StreamJoin) -> Any:
-    plan = join._engine.planning.plan
-    assert isinstance(plan, Plan)
-    return plan.driver
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from harness import driver_of
 from watersmeet.join.drivers import Cells, Composite, OneKey
 from watersmeet.join.orders import Orders
-from watersmeet.join.plan import Plan
 
 US = pa.timestamp("us")
 TIMES: dict[str, tuple[Any, Any, pa.DataType, pa.DataType]] = {
@@ -43,7 +43,7 @@ def rows(random: np.random.Generator, start: int, count: int, kind: pa.DataType)
     elif pa.types.is_floating(kind) or pa.types.is_integer(kind):
         times = pa.array(micros).cast(kind)
     elif pa.types.is_timestamp(kind):
-        times = pa.array(micros, US).cast(kind.unit and pa.timestamp(kind.unit), safe=False)
+        times = pa.array(micros, US).cast(pa.timestamp(kind.unit), safe=False)
         times = times.view(kind)
     else:
         times = pa.array(micros, pa.duration("us")).cast(kind, safe=False)
@@ -67,12 +67,6 @@ def joins(text: str, times: str, **options: Any) -> tuple[wm.StreamJoin, wm.Stre
     return wm.StreamJoin(text, windows=windows, **options), wm.StreamJoin(
         text, windows=windows, index="scan", **options
     )
-
-
-def driver_of(join: wm.StreamJoin) -> Any:
-    plan = join._engine.planning.plan
-    assert isinstance(plan, Plan)
-    return plan.driver
 
 
 def sorted_pairs(result: wm.Result) -> list[tuple[Any, ...]]:
@@ -216,9 +210,15 @@ def test_a_saved_join_goes_on_with_it(tmp_path: Any) -> None:
         assert sorted_pairs(again.push(given)) == sorted_pairs(scan.push(given))
 
 
-def test_windows_without_end_are_windows() -> None:
-    """A length that no interval of SQL can say."""
-    windows = {name: wm.Range("99999999 w", lateness="999999999 w") for name in "tq"}
-    join = wm.StreamJoin("t.k = q.k", windows=windows)
+@pytest.mark.parametrize("unit", ["s", "us"])
+def test_windows_without_end_are_windows(unit: str) -> None:
+    """Longer than any span of time that SQL has, and so is their lateness."""
+    windows = {name: wm.Range("999999999 w", lateness="9999999999 w") for name in "tq"}
     random = np.random.default_rng(1)
-    assert join.push({name: rows(random, 0, 200, pa.timestamp("s")) for name in "tq"}).count
+    with (
+        wm.StreamJoin("t.k = q.k", windows=windows) as one,
+        wm.StreamJoin("t.k = q.k", windows=windows, index="scan") as scan,
+    ):
+        given = {name: rows(random, 0, 200, pa.timestamp(unit)) for name in "tq"}
+        assert sorted_pairs(one.push(given)) == sorted_pairs(scan.push(given)) != []
+        assert "6,999,999,993 days (the windows)" in one.explain()

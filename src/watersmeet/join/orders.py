@@ -141,9 +141,8 @@ class Orders:
     # By arriving stream and step: partial results for each, as estimated.
     fanouts: tuple[tuple[float, ...], ...] = ()
     stash: StashPlan | None = None
-    finds_few: bool = (
-        False  # whether each step finds few candidates among all that is stored, most of which it may not see
-    )
+    # Whether each step finds few candidates among all that is stored, most of which it may not see.
+    finds_few: bool = False
 
     @property
     def index_identity(self) -> tuple[object, ...]:

@@ -50,9 +50,8 @@ class Plan:
     program: Program | None = None  # what of the residual is computed from columns beside the codes
     residual: Residual | None = None  # what is evaluated on the rows
     share: float | None = None  # of pairs that a driver of several bands lets through, as estimated
-    finds_few: bool = (
-        False  # whether a probe finds few candidates among all that is stored, most of which it may not see
-    )
+    # Whether a probe finds few candidates among all that is stored, most of which it may not see.
+    finds_few: bool = False
 
     def width(self, stream: str) -> int:
         """How many columns of codes a stream's rows have beside their keys."""

@@ -429,12 +429,19 @@ def _interval_text(atom: Atom, interval: Interval) -> str:
     return f"{left} between {low} and {high}"
 
 
+def _span_text(micros: Any) -> str:
+    """A span of time as SQL has it; a window may be longer than any of those."""
+    if micros > timedelta.max // timedelta(microseconds=1):
+        return f"{float(micros / 86_400_000_000):,.0f} days"
+    return str(Literal(pa.duration("us"), timedelta(microseconds=float(micros))))
+
+
 def _end_text(atom: Atom, offset: Any) -> str:
     if not offset:
         return str(atom.right)
     size, unit = abs(offset), atom.domain.unit
     if unit is not None:
-        text = str(Literal(pa.duration("us"), timedelta(microseconds=float(size * NANOSECONDS[unit] / 1000))))
+        text = _span_text(size * NANOSECONDS[unit] / 1000)
     elif isinstance(size, float):
         text = repr(size).removesuffix(".0")
     else:

@@ -138,9 +138,8 @@ def _by_value(column: pa.Array, target: pa.DataType) -> pa.Array | None:
 
 def _number(value: Any, target: pa.DataType) -> Any:
     """A decimal as an integer or float, or one of those as a decimal; None if it is none."""
-    if pt.is_decimal(
-        target
-    ):  # asked of the number itself: Arrow 25 makes 0 of a fraction with hundreds of digits
+    if pt.is_decimal(target):
+        # Asked of the number itself: Arrow 25 makes 0 of a fraction with hundreds of digits.
         digits = Fraction(value) * Fraction(10) ** target.scale
         return Decimal(value) if digits.denominator == 1 else None
     if pt.is_integer(target):
