@@ -82,6 +82,11 @@ REFUSED = [
         "stream of their own",
         "SUM(DISTINCT x)",
     ),
+    (
+        "SELECT APPROX_PERCENTILE(x, 0.5) FROM t",
+        f"an aggregate must be one of {KINDS} (what is here is exact); got PERCENTILE_APPROX; use one of them",
+        "x, 0.5",
+    ),
     ("SELECT MAX(k, x) FROM t", "an aggregate must have one argument; got MAX(k, x); write an aggregate for each", "MAX(k, x)"),
     ("SELECT COUNT(k, x) FROM t", "an aggregate must have one argument; got COUNT(k, x); write an aggregate for each", "COUNT(k, x)"),
     ("SELECT SUM(*) FROM t", "only COUNT is of *; got SUM(*); name a column", "SUM(*)"),
@@ -99,6 +104,16 @@ REFUSED = [
         "SELECT window(ts, '1 m') FROM t",
         NOT.format("window() here", "write it in GROUP BY, and window.start and window.end elsewhere"),
         "window(ts, '1 m')",
+    ),
+    (
+        "SELECT window(ts, '1 second').start FROM t GROUP BY window(ts, '2 seconds')",
+        NOT.format("window() here", "write it in GROUP BY, and window.start and window.end elsewhere"),
+        "window(ts, '1 second')",
+    ),
+    (
+        "SELECT window(ts, '1 second').begin FROM t GROUP BY window(ts, '1 second')",
+        "a window must be taken by its ends; got window(ts, '1 second').begin; write window.start, window.end",
+        "window(ts, '1 second').begin",
     ),
     (
         "SELECT k FROM t GROUP BY window(ts, 'a while')",

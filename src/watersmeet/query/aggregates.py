@@ -151,13 +151,16 @@ class AggregateReader:
     def unknown(self, node: exp.Expr) -> ConditionError:
         """What to say of an aggregate that we do not have."""
         span = span_of(node)
-        name = self.source.part(span).partition("(")[0].strip().upper()
-        approximate = " (what is here is exact)" if name.startswith("APPROX") else ""
+        written, bracket, _ = self.source.part(span).partition("(")
+        name = (
+            written.strip().upper() if bracket else node.sql("spark").partition("(")[0]
+        )  # its place is lost
+        approximate = " (what is here is exact)" if "APPROX" in name else ""
         return self._error(
             span,
             f"an aggregate must be one of {NAMES}{approximate}",
             "use one of them",
-            name or node.key.upper(),
+            name,
         )
 
     def _error(self, span: Span, must: str, instead: str, got: str | None = None) -> ConditionError:

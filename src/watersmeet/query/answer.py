@@ -25,7 +25,6 @@ from watersmeet.query.grouped import (
     place,
     windows_branch,
 )
-from watersmeet.query.groups import END, START
 from watersmeet.query.instruction import (
     ANSWER,
     Fields,
@@ -42,7 +41,7 @@ from watersmeet.query.instruction import (
 )
 from watersmeet.query.scope import Branch, Scope, rows_of
 from watersmeet.query.setting import Setting
-from watersmeet.query.statement import Query, Select, Sorting, UnionAll
+from watersmeet.query.statement import END, START, Query, Select, Sorting, UnionAll
 from watersmeet.sql import types
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.names import resolve

@@ -20,7 +20,6 @@ import pyarrow.types as pt
 from watersmeet.aggregate.event_time import Hop
 from watersmeet.errors import listed
 from watersmeet.join.outer import join_type
-from watersmeet.query.groups import END, START
 from watersmeet.query.instruction import (
     Clock,
     Distinct,
@@ -38,6 +37,7 @@ from watersmeet.query.instruction import (
 )
 from watersmeet.query.scope import Branch
 from watersmeet.query.setting import Setting
+from watersmeet.query.statement import END, START
 from watersmeet.sql.tree import Call, Column, Expr
 from watersmeet.streams.window import Duration, Range
 

@@ -15,11 +15,11 @@ from watersmeet.aggregate.values import KEYS
 from watersmeet.codes.integer import NANOSECONDS
 from watersmeet.errors import ConditionError, SchemaError
 from watersmeet.query.event_time import NoTimeError, by_clock
-from watersmeet.query.groups import END, START, Asks, GroupBinder, bound_over_groups
+from watersmeet.query.groups import Asks, GroupBinder, bound_over_groups
 from watersmeet.query.instruction import Distinct, Fields, Rows, Windows
 from watersmeet.query.scope import Branch, Scope, rows_of
 from watersmeet.query.setting import Setting
-from watersmeet.query.statement import SESSION, WINDOW, Select, has_aggregate
+from watersmeet.query.statement import END, SESSION, START, WINDOW, Select, has_aggregate
 from watersmeet.sql import types
 from watersmeet.sql.names import resolve
 from watersmeet.sql.syntax import Source, Syntax

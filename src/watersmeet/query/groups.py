@@ -16,14 +16,13 @@ from watersmeet.aggregate.results import NUMBERS, result_type
 from watersmeet.aggregate.spec import Aggregate, Grouping
 from watersmeet.codes.text import is_bytes
 from watersmeet.errors import ConditionError, SchemaError
-from watersmeet.query.statement import AGGREGATE, AggregateCall, has_aggregate
+from watersmeet.query.statement import AGGREGATE, START, AggregateCall, has_aggregate
 from watersmeet.sql import types
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.names import resolve
 from watersmeet.sql.syntax import Syntax
 from watersmeet.sql.tree import Call, Column, Expr, Literal
 
-START, END = "start", "end"  # of a window of event time
 _FIRST = Literal(pa.int64(), 0)  # what rows go by that go by their arrival
 
 

@@ -7,7 +7,7 @@ What is not supported *yet* stands in one place: ``_CLAUSES`` and ``_EXPRESSIONS
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -21,6 +21,8 @@ from sqlglot.errors import ParseError, TokenError
 from watersmeet.errors import ConditionError
 from watersmeet.query.aggregates import AggregateReader, is_aggregate, window_name
 from watersmeet.query.statement import (
+    END,
+    START,
     Command,
     Derived,
     Joined,
@@ -206,6 +208,8 @@ class _Reader:
         self.translator = Translator(source)
         self.words = self.translator.words.after(0)
         self.aggregates = AggregateReader(self.translator, self._expression)
+        self.translator.special[exp.Dot] = self._end
+        self._windows: Sequence[exp.Expr] = ()  # of event time, in GROUP BY of the query that is read
 
     def query(self, node: exp.Expr, withs: Withs) -> Query:
         """A SELECT, several with UNION ALL between them, or either in brackets."""
@@ -251,7 +255,8 @@ class _Reader:
                     f"a name in FROM must stand for one input; got {item.alias!r} twice; write {item.alias} AS another_name",
                 )
             aliases.add(item.alias.lower())
-        where, having = node.args.get("where"), node.args.get("having")
+        where, having, group = (node.args.get(part) for part in ("where", "having", "group"))
+        self._windows = [] if group is None else [one for one in group.expressions if window_name(one)]
         return Select(
             tuple(self._expression(item, item=True, aggregates=True) for item in node.expressions),
             first,
@@ -259,7 +264,7 @@ class _Reader:
             None if where is None else self._expression(where.this),
             span,
             self._distinct(node),
-            self._group(node.args.get("group")),
+            self._group(group),
             None if having is None else self._expression(having.this, aggregates=True),
             self._sorting(node, aggregates=True),
         )
@@ -437,10 +442,27 @@ class _Reader:
             if isinstance(part, exp.AggFunc) and type(part) not in self.translator.special:
                 raise self.aggregates.unknown(part)
             name = window_name(part)
-            if name is not None:
+            if name is not None and not (aggregates and self._taken(part)):
                 instead = f"write it in GROUP BY, and {name}.start and {name}.end elsewhere"
                 raise self._refusal(f"{name}() here", instead, span_of(part))
         return self.translator.item(node) if item else self.translator.expression(node)
+
+    def _taken(self, window: exp.Expr) -> bool:
+        """Whether a window is written a second time to take one of its ends: ``window(ts, '1 minute').start``."""
+        return isinstance(window.parent, exp.Dot) and window in self._windows
+
+    def _end(self, node: exp.Dot) -> Syntax:
+        """An end of the window in GROUP BY, which may be written out again, as Spark has it: the same as ``window.start``."""
+        name = window_name(node.this)
+        if name is None:
+            raise self.translator.refusal(node)
+        end, span = node.expression.name, span_of(node)
+        if end.lower() not in (START, END):
+            raise self.source.error(
+                span,
+                f"a window must be taken by its ends; got {self.source.part(span)}; write {name}.start, {name}.end",
+            )
+        return Syntax("column", (), (name, end), span)
 
     # ---- refusals -----------------------------------------------------------------------------------------------
 

@@ -14,6 +14,9 @@ AGGREGATE = "aggregate"
 WINDOW, SESSION = "window", "session_window"
 """The ``op`` of a window of event time in GROUP BY. Its argument is the time, its value the lengths: timedeltas or numbers."""
 
+START, END = "start", "end"
+"""What can be taken of it, as in ``window.start``."""
+
 
 @dataclass(frozen=True)
 class AggregateCall:
