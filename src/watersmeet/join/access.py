@@ -14,6 +14,7 @@ import pyarrow as pa
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.index.choose import Habits, choose, make_index, subwindow_size
 from watersmeet.join.chain import Block, Part, Probe, SubWindow, least
+from watersmeet.join.coding import Coding
 from watersmeet.join.learning import Edge, Seen
 from watersmeet.join.matches import Matches
 from watersmeet.join.orders import Orders
@@ -69,8 +70,15 @@ class Access(Protocol):
     def checked(self, k: int) -> int:
         """How many columns of codes a sub-window of stream k keeps."""
 
-    def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
-        """Rows of stream k, ready to be stored and to probe."""
+    def block(
+        self,
+        k: int,
+        batch: pa.RecordBatch,
+        first: int,
+        times: np.ndarray | None,
+        coding: Coding | None = None,
+    ) -> Block:
+        """Rows of stream k, ready to be stored and to probe. ``coding``: other joins read them too."""
 
     def places(self, k: int) -> range:
         """Of the indexes that a sub-window of stream k has."""
@@ -114,8 +122,15 @@ class PairAccess:
     def checked(self, k: int) -> int:
         return self.plan.width(self.streams[k])
 
-    def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
-        return prepare_block(self.plan, self.streams[k], batch, first, times)
+    def block(
+        self,
+        k: int,
+        batch: pa.RecordBatch,
+        first: int,
+        times: np.ndarray | None,
+        coding: Coding | None = None,
+    ) -> Block:
+        return prepare_block(self.plan, self.streams[k], batch, first, times, coding)
 
     def kind(self, stream: int, capacity: int) -> str:
         """The kind of index for a sub-window of so many rows."""
@@ -189,8 +204,15 @@ class StepAccess:
     def checked(self, k: int) -> int:
         return len(self.plan.columns[k])
 
-    def block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
-        return prepare_for_steps(self.plan, k, batch, first, times)
+    def block(
+        self,
+        k: int,
+        batch: pa.RecordBatch,
+        first: int,
+        times: np.ndarray | None,
+        coding: Coding | None = None,
+    ) -> Block:
+        return prepare_for_steps(self.plan, k, batch, first, times, coding)
 
     def places(self, k: int) -> range:
         return range(len(self.plan.arrangements[k]))

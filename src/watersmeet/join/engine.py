@@ -20,6 +20,7 @@ from watersmeet.index.base import Index, PairBuffer
 from watersmeet.join.access import PARALLEL, Access
 from watersmeet.join.access import indexes as access_indexes
 from watersmeet.join.chain import Block, Chain, Maker, SubWindow, always
+from watersmeet.join.coding import Coding
 from watersmeet.join.ledger import Ledger, Pushed
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
@@ -143,10 +144,19 @@ class JoinEngine:
                 chain.renew(sub, block, partial(self._indexes, k, sub.base, block.count))
             old.become(chain)
 
-    def _block(self, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None) -> Block:
+    def _block(
+        self,
+        k: int,
+        batch: pa.RecordBatch,
+        first: int,
+        times: np.ndarray | None,
+        coding: Coding | None = None,
+    ) -> Block:
         """Rows of stream k, ready to be stored."""
         access = self.planning.access
-        return bare_block(batch, first, times) if access is None else access.block(k, batch, first, times)
+        if access is None:
+            return bare_block(batch, first, times)
+        return access.block(k, batch, first, times, coding)
 
     # ---- all or nothing -----------------------------------------------------------------------------------------
 
@@ -261,21 +271,26 @@ class JoinEngine:
         self.planning.learn_time(rows, time.perf_counter() - begun)
         return self.leave(push)
 
-    def preparing(self, push: Push) -> list[Task]:
-        """What can be done before anything is changed."""
+    def preparing(self, push: Push, coding: Coding | None = None) -> list[Task]:
+        """What can be done before anything is changed. ``coding``: of who pushes the same to other joins."""
         if self.planning.access is None:
             return []
         judged = [(k, mine) for k, mine in enumerate(push.pushed) if mine is not None]
         judged += [(k, mine.visitors) for k, mine in judged if mine.visitors is not None]
         interleaved = push.admission.interleaving is not None
-        return [partial(self._prepare, k, mine, interleaved) for k, mine in judged]
+        return [partial(self._prepare, k, mine, interleaved, coding) for k, mine in judged]
 
-    def _prepare(self, k: int, mine: Pushed, interleaved: bool, buffer: PairBuffer) -> None:
+    def _prepare(
+        self, k: int, mine: Pushed, interleaved: bool, coding: Coding | None, buffer: PairBuffer
+    ) -> None:
         arrived, rows = mine.arrived, mine.batch.num_rows
         for start, stop in mine.cuts or self.cuts(mine, interleaved):
-            batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
+            if coding is not None:
+                batch = coding.slice(mine.batch, start, stop)
+            else:
+                batch = mine.batch if stop - start == rows else mine.batch.slice(start, stop - start)
             times = None if arrived.times is None else arrived.times[start:stop]
-            block = self._block(k, batch, mine.first + start, times)
+            block = self._block(k, batch, mine.first + start, times, coding)
             if mine.hidden is not None:
                 block.hidden = mine.hidden[start:stop]
             mine.parts.append((block, arrived.part(start, stop)))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from watersmeet.index.base import Codes, Keys, sorted_keys
 from watersmeet.join.chain import Block, Check, Probe
+from watersmeet.join.coding import Coding
 from watersmeet.join.drivers import Read, all_valid, probing, reading
 from watersmeet.join.orders import Comparison, Orders, Source
 from watersmeet.join.pair_test import PairTest
@@ -40,10 +41,15 @@ class Columns:
 
 
 def read_columns(
-    plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None
+    plan: Plan,
+    stream: str,
+    batch: pa.RecordBatch,
+    first: int,
+    times: np.ndarray | None,
+    read: Read | None = None,
 ) -> Columns:
     """Codes of a batch. Rows that cannot match (a NULL key, a failed filter) are not usable."""
-    read = reading(stream, batch)
+    read = read or reading(stream, batch)
     driving, valid = plan.driver.codes_by(stream, batch, read)
     codes, masks = _codes_of(plan.condition, plan.checks, stream, batch, read)
     usable, nulls = all_valid((valid, *masks)), False
@@ -78,9 +84,16 @@ def cut_block(columns: Columns, start: int, stop: int) -> Block:
 
 
 def prepare_block(
-    plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None
+    plan: Plan,
+    stream: str,
+    batch: pa.RecordBatch,
+    first: int,
+    times: np.ndarray | None,
+    coding: Coding | None = None,
 ) -> Block:
-    """A whole batch as one block."""
+    """A whole batch as one block. ``coding``: other joins read it too."""
+    if coding is not None:
+        return _shared_block(plan, stream, batch, first, times, coding)
     if plan.program is not None or stream in plan.condition.filters:
         return cut_block(read_columns(plan, stream, batch, first, times), 0, batch.num_rows)
     # A push of one row spends its time here: the same as above, with nothing in between.
@@ -97,13 +110,34 @@ def prepare_block(
     return cut_block(Columns(first, batch.num_rows, driving, usable, codes, times), 0, batch.num_rows)
 
 
+def _shared_block(
+    plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None, coding: Coding
+) -> Block:
+    """The same, of what other joins may have made already. Keys that are there say which rows can match; codes are of all rows."""
+    read = coding.reading(stream, batch)
+    if plan.program is not None:
+        return cut_block(read_columns(plan, stream, batch, first, times, read), 0, batch.num_rows)
+
+    def sort() -> Keys:
+        return cut_block(read_columns(plan, stream, batch, first, times, read), 0, batch.num_rows).keys
+
+    keys = coding.keys(batch, plan.identity_of(stream), sort)
+    return Block(first, batch.num_rows, keys, [read(band)[0] for band in plan.checks], times)
+
+
 def prepare_for_steps(
-    orders: Orders, k: int, batch: pa.RecordBatch, first: int, times: np.ndarray | None
+    orders: Orders,
+    k: int,
+    batch: pa.RecordBatch,
+    first: int,
+    times: np.ndarray | None,
+    coding: Coding | None = None,
 ) -> Block:
     """The same for a join of many streams: the codes of all columns, and a key for each index of the stream."""
     name = orders.condition.streams[k]
     bands = [band for band, _ in orders.columns[k]]
-    codes, masks = _codes_of(orders.condition, bands, name, batch, reading(name, batch))
+    read = reading(name, batch) if coding is None else coding.reading(name, batch)
+    codes, masks = _codes_of(orders.condition, bands, name, batch, read)
     valid = all_valid(masks)
     rows = (
         np.arange(batch.num_rows, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)

@@ -25,6 +25,7 @@ import pyarrow as pa
 from watersmeet.index.base import Index, PairBuffer
 from watersmeet.join.access import PARALLEL, Access
 from watersmeet.join.chain import Block, Chain, Maker, SubWindow
+from watersmeet.join.coding import Coding
 from watersmeet.join.engine import JoinEngine, Push
 from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
@@ -273,8 +274,11 @@ class SharedStreams:
                 pushes[engine] = _judged(engine, streams, batches, order, turns)
         rows = sum(batch.num_rows for batch in batches if batch is not None)
         self._cut_alike(pushes)
+        coding = Coding() if len(pushes) > 1 else None
         tasks = [
-            task for engine, push in pushes.items() for task in self._noting(engine, engine.preparing(push))
+            task
+            for engine, push in pushes.items()
+            for task in self._noting(engine, engine.preparing(push, coding))
         ]
         self._run(tasks, rows)
         self._before = [stream.payload.mark() for stream in self.streams]
