@@ -1,5 +1,6 @@
 """A query that starts warm goes on as one that has always been there, as far as it says; its backfill is what that one has given."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -348,3 +349,17 @@ def test_statements_may_start_warm_too() -> None:
     assert fresh["p"].complete_from == fresh["q"].complete_from == {"a": 0}
     with pytest.raises(wm.ConditionError, match=r"a statement must be CREATE QUERY name AS SELECT"):
         qp.execute("CREATE QUERY r START COLD AS SELECT id FROM a")
+
+
+def test_a_warm_join_takes_the_threads_that_there_are() -> None:
+    """One that started threads of its own would keep them for as long as its query is there."""
+    rows = {"k": list(range(10_000)), "x": [1.5] * 10_000}
+    join = "SELECT a.k FROM a JOIN b ON a.k = b.k AND a.x <= b.x"
+    with wm.Processor(a=wm.Rows(10_000), b=wm.Rows(10_000), cores=2) as qp:
+        qp.create("first", join)
+        qp.push(a=rows, b=rows)
+        before = set(threading.enumerate())
+        warm = qp.create("warm", join.replace("<=", "="), start="warm", backfill=True)
+        assert warm.backfill is not None
+        assert warm.backfill.count == 10_000
+        assert set(threading.enumerate()) == before

@@ -211,6 +211,7 @@ class SharedStreams:
             stream.joined(engine, k, window)
             for k, (stream, window) in enumerate(zip(mine, ledger.windows, strict=True))
         ]
+        engine.pool = self.pool  # a replay has the threads that there are, not some that start for it
         self.readers[engine] = tuple(streams)
 
     def whole(self, engine: JoinEngine, numbers: Sequence[int]) -> list[int]:
