@@ -1,6 +1,7 @@
 """``advance``: the clock of an idle stream moves as if a row with that time had come that matches nothing."""
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +66,50 @@ def test_a_left_join_gives_its_rows_although_the_other_stream_has_not_begun() ->
     assert join.advance(q=noon).count == 0  # a clock never goes back
     assert join.advance(t=noon.replace(second=9), q=noon.replace(second=9)).to_arrow().num_rows == 1
     assert join.stats()["streams"]["q"]["arrived"] == 0
+
+
+def of_a_join(**windows: wm.Range) -> tuple[Any, Callable[[Any], wm.Result]]:
+    join = wm.StreamJoin("t.k = q.k", windows=windows, schemas=SCHEMAS)
+    return join, lambda result: result
+
+
+def of_a_processor(**windows: wm.Range) -> tuple[Any, Callable[[Any], wm.Result]]:
+    qp = wm.Processor(windows=windows, schemas=SCHEMAS)
+    qp.create("pairs", "SELECT t.k FROM t JOIN q ON t.k = q.k")
+    return qp, lambda results: results["pairs"]
+
+
+@pytest.mark.parametrize("make", [of_a_join, of_a_processor])
+@pytest.mark.parametrize(
+    ("latest", "given", "meant"),
+    [
+        ("2024-05-01 12:00:00", "12:00:05", "2024-05-01 12:00:05"),
+        ("2024-05-01 12:00:00", "12:00:05.25", "2024-05-01 12:00:05.25"),
+        ("2024-05-01 12:00:00", time(12, 0, 5), "2024-05-01 12:00:05"),
+        ("2024-05-01 12:00:00", "13:00", "2024-05-01 13:00:00"),
+        ("2024-05-01 23:59:58", "00:00:05", "2024-05-02 00:00:05"),  # over midnight
+        ("2024-05-01 00:00:01", "23:59:58", "2024-04-30 23:59:58"),  # it comes after what it tells
+        ("2024-02-29 06:00:00", "18:00:00.000001", "2024-02-28 18:00:00.000001"),  # half a day at most
+    ],
+)
+def test_a_time_of_day_alone_is_the_nearest_to_the_latest_time(
+    make: Callable[..., Any], latest: str, given: Any, meant: str
+) -> None:
+    join, result = make(t=wm.Range("1 s", time="ts"), q=wm.Range("10 s", time="ts"))
+    at = datetime.fromisoformat(meant)
+    join.push(t={"k": [1], "ts": [datetime.fromisoformat(latest)]})
+    join.advance(q=given)
+    join.advance(t="2025-01-01")  # so that q alone holds the watermark back
+    rows = {"k": [2, 3], "ts": [at, at - timedelta(microseconds=1)]}
+    assert result(join.push(t=rows)).late["t"].column("k").to_pylist() == [3]
+
+
+@pytest.mark.parametrize("make", [of_a_join, of_a_processor])
+def test_a_time_of_day_wants_a_date_before_all_rows(make: Callable[..., Any]) -> None:
+    join, _ = make(t=wm.Range("1 s", time="ts"), q=wm.Range("10 s", time="ts"))
+    message = r"advance\(q=...\) must have a date as long as no stream has come to a time; got '12:00:05'; give the date too"
+    with pytest.raises(wm.OptionError, match=message):
+        join.advance(q="12:00:05")
 
 
 @pytest.mark.parametrize(

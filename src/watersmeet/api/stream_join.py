@@ -387,7 +387,8 @@ class StreamJoin:
 
         ``join.advance(q="2024-05-01 12:00:05")`` says that stream q has come to that time: just as a row of q with that time would,
         it moves the watermark (by the stream's own ``lateness`` less), so that rows which can no longer match are emitted and
-        forgotten. A time before the clock changes nothing. A row of q that comes later and is older than the watermark is late.
+        forgotten. A time of day alone (``q="12:00:05"``) is the one nearest to the latest time of any stream. A time before the clock
+        changes nothing. A row of q that comes later and is older than the watermark is late.
         The streams must have a ``Range`` window, and both schemas must be known: give ``schemas=`` if a stream may not begin at all.
         """
         started = time.perf_counter()
@@ -423,7 +424,7 @@ class StreamJoin:
                 "schemas= when the join is made, or push a batch first"
             )
         field = schema.field(window.time)
-        time = moment(stream, field, value)
+        time = moment(stream, field, value, axis.latest(self._engine.ledger.arrivals.latest))
         try:
             return int(axis.column_codes(k, time)[0])
         except DataError as error:

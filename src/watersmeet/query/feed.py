@@ -223,6 +223,15 @@ class Feed:
     def _stream(self, name: str) -> SharedStream:
         return self.shared.streams[self.names.index(name)]
 
+    @property
+    def latest(self) -> str | None:
+        """The latest timestamp that any stream has come to, by its own window's time; None: there is none."""
+        found = [
+            self.known.axes[self.names[g]].latest(np.array([code]))
+            for g, (code, _) in self.history.clocks.items()
+        ]
+        return max((text for text in found if text is not None), default=None)
+
     # ---- one push -----------------------------------------------------------------------------------------------
 
     def arrived(self, stream: str) -> int:

@@ -339,7 +339,7 @@ class Processor:
                 "push a batch first"
             )
         field = feed.known.schemas[stream].field(window.time)
-        time = moment(stream, field, value)
+        time = moment(stream, field, value, feed.latest)
         try:
             axis.column_codes(0, time)
         except DataError as error:

@@ -141,6 +141,11 @@ class Arrivals:
         """Code of the watermark; BOTTOM until every timed stream has been seen, or where no stream is timed."""
         return self._watermark(self.clock)
 
+    @property
+    def latest(self) -> np.ndarray:
+        """The largest time of each stream that has them: codes."""
+        return self.clock[: self.streams][self._timed_array]
+
     def _watermark(self, clock: np.ndarray) -> int:
         watermark = int(clock[self.streams :].min())
         return BOTTOM if watermark == TOP and self.axis is None else watermark

@@ -145,10 +145,19 @@ class TimeAxis:
         """A code as a number in the axis's unit."""
         return float(self.domain.values(np.array([code]))[0])
 
+    def latest(self, codes: np.ndarray) -> str | None:
+        """The latest of some timestamps, as a text; None: there is none."""
+        code = int(codes.max(initial=BOTTOM))
+        return None if code in (BOTTOM, TOP) or not self._of_timestamps else self.text(code)
+
+    @property
+    def _of_timestamps(self) -> bool:
+        return self.domain.name.startswith("timestamp") and self.domain.unit is not None
+
     def text(self, code: int) -> str:
         """A code for people to read."""
         unit = self.domain.unit
-        if self.domain.name.startswith("timestamp") and unit is not None:
+        if self._of_timestamps:
             return str(np.array([int(self.value(code))]).astype(f"datetime64[{unit}]")[0])
         return f"{self.value(code):,.15g} {unit or ''}".rstrip()
 
