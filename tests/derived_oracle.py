@@ -1,7 +1,7 @@
 """Joins of derived streams the dull way: everything is worked out again from all rows so far. Imports nothing of ours.
 
-A source is a value, of which both its text and its rows are made; all rows have the columns k, x and ts. ``rows`` gives them in sequence, each with
-the place of the arrival that has caused it: AFTER, if only the watermark or the end has.
+A source is a value, of which both its text and its rows are made; all rows have the columns k, x and ts. ``rows`` gives them in sequence,
+each with the place of the arrival that has caused it: AFTER, if only the watermark or the end has.
 
 What came is a list of units: rows after which the watermark moves.
 """
@@ -208,7 +208,8 @@ class Join:
         if self.passing:
             missing = k not in self.kept or self.how in ("full",) or (self.how == "left" and k == 1)
             return None if missing else self.inputs[k].ticks()
-        if not self.timed or self.how == "full" or self.inputs[k] == Stream("t"):
+        missing = self.how == "full" or (self.how == "left" and k == 1)
+        if not self.timed or missing or self.inputs[k] == Stream("t"):
             return None
         held = 0 if k < 0 else self.windows[k][1]
         return tuple((name, before + held) for name, before in self.own_ticks())
@@ -291,14 +292,12 @@ class Join:
                 found.append(((last.one.place, 0, *numbers), Placed(row, last.one.place)))
         nobody = {"k": None, "x": None, "ts": None}
         for one in came:
-            if one.k in TRACKED.get(self.how, ()) and (one.k, one.number) not in partners:
-                if ended or self.is_over(one, came, units):
-                    sides = [nobody, nobody]
-                    sides[one.k] = one.one.row
-                    numbers = [-1, -1]
-                    numbers[one.k] = one.number
-                    place = one.one.place if self.passing and one.k in self.kept else AFTER
-                    found.append(((place, 1, *numbers), Placed(self.shown(sides), place)))
+            waits = one.k in TRACKED.get(self.how, ()) and (one.k, one.number) not in partners
+            if waits and (ended or self.is_over(one, came, units)):
+                sides, numbers = [nobody, nobody], [-1, -1]
+                sides[one.k], numbers[one.k] = one.one.row, one.number
+                place = one.one.place if self.passing and one.k in self.kept else AFTER
+                found.append(((place, 1, *numbers), Placed(self.shown(sides), place)))
         return [placed for _, placed in sorted(found, key=lambda pair: pair[0])]
 
     def combinations(self, came: Sequence[Came]) -> Iterator[tuple[tuple[Came, ...], Came]]:
@@ -341,7 +340,7 @@ class Join:
         return bool(one.one.row["ts"] < mark(units, self.own_ticks()) - size)
 
 
-def written(root: Join) -> str:
+def written(root: Any) -> str:
     """The text of a query: every source that is no stream is one of WITH."""
     names: dict[Any, str] = {}
     texts = []

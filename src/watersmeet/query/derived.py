@@ -197,8 +197,8 @@ def _refuse_unplaced(inputs: Sequence[Input], source: Source, setting: Setting) 
         if one.stream is None and reason is not None:
             raise source.error(
                 one.item.span,
-                f"a join in which last rows are counted must be of rows that come with an arrival; got {one.alias!r} with {reason}, "
-                "which come when time has passed; give all inputs last_range, or all unbounded",
+                f"a join in which last rows are counted must be of rows that come at a known place; got {one.alias!r} with {reason}, which "
+                "come somewhere within a push; give all inputs last_range, or all unbounded",
             )
 
 

@@ -174,8 +174,10 @@ def _of_join(join: Join, time: Expr, setting: Setting) -> _Time:
     if not isinstance(time, Column) or time.stream not in join.leaves:
         raise NoTimeError
     k = join.leaves.index(time.stream)
-    if how.may_miss(k):
+    if how.may_miss(k) and time.name in (join.windows[k].time, setting.times.get(join.streams[k])):
         raise NoTimeError("which is NULL where a row has no partner; name the time of the other side")
+    if how.may_miss(k):
+        raise NoTimeError
     if passing is not None:
         return _Time((_own(join.streams[passing], time, join.leaves[passing], setting),))
     window = join.windows[k]
@@ -228,21 +230,19 @@ def _of_join_of(join: JoinOf, time: Expr, setting: Setting) -> _Time:
     if not isinstance(time, Column) or time.stream not in join.leaves:
         raise NoTimeError
     k = join.leaves.index(time.stream)
-    window, rows = join.windows[k], join.rows[k]
-    if isinstance(window, Passing):
-        found = _of_rows(rows, time.name, setting)
-    if how.may_miss(k):
-        raise NoTimeError("which is NULL where a row has no partner; name the time of the other side")
-    if isinstance(window, Passing):
-        return found
-    if join.clock is None or not isinstance(window, Range):
-        _of_rows(rows, time.name, setting)
-        raise NoTimeError(
-            f"which is in the join with {window}: rows of any age may come out; give it last_range there"
-        )
-    if time.name != window.time:
+    window, missing = join.windows[k], how.may_miss(k)
+    if isinstance(window, Range) and time.name != window.time:
         raise NoTimeError
-    return _handed_on(join, join.clock, (window.duration,))
+    found = None if isinstance(window, Range) else _of_rows(join.rows[k], time.name, setting)
+    if missing:
+        raise NoTimeError("which is NULL where a row has no partner; name the time of the other side")
+    if isinstance(window, Range) and join.clock is not None:
+        return _handed_on(join, join.clock, (window.duration,))
+    if isinstance(window, Passing) and found is not None:
+        return found
+    raise NoTimeError(
+        f"which is in the join with {window}: rows of any age may come out; give it last_range there"
+    )
 
 
 def _handed_on(join: JoinOf, clock: Clock, held: tuple[Duration, ...]) -> _Time:

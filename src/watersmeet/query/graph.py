@@ -200,7 +200,12 @@ class Graph:
                 if isinstance(block, JoinBlock):
                     attach(self.feed, block, None if found is None else starts[plan].options, found)
                 elif isinstance(block, JoinOfBlock) and found is not None:
-                    block.begin(self._tables(block.inputs))
+                    block.begin(
+                        {
+                            k: self.feed.payload(name).rows_between(0, self.feed.arrived(name))
+                            for k, name in self._tables(block.inputs).items()
+                        }
+                    )
             made[key] = block
         return made[key]
 
@@ -215,7 +220,7 @@ class Graph:
                     plan, mine, self.feed.interner, self.feed.shared.pool.cores, self.feed.by_push
                 )
             case JoinOf():
-                return JoinOfBlock(plan, inputs, self.feed.shared.pool)
+                return JoinOfBlock(plan, inputs, self.feed.shared.pool, self._tables(inputs))
             case Filter():
                 return FilterBlock(plan, inputs[0])
             case Project():
@@ -245,21 +250,12 @@ class Graph:
             case Release():
                 return ReleaseBlock(plan, inputs[0], _rows_schema(inputs[0]))
 
-    def _tables(self, inputs: Sequence[Block]) -> dict[int, pa.RecordBatch]:
-        """Which inputs are tables, and the rows of those."""
+    def _tables(self, inputs: Sequence[Block]) -> dict[int, str]:
+        """Which inputs of a join are tables."""
         scans = {
-            k: scan
-            for k, rows in enumerate(inputs)
-            for scan in rows.inputs
-            if isinstance(rows, ProjectBlock)
-            and isinstance(scan, ScanBlock)
-            and scan.stream in self.feed.tables
+            k: scan for k, rows in enumerate(inputs) for scan in rows.inputs if isinstance(scan, ScanBlock)
         }
-        payloads = {k: self.feed.payload(scan.stream) for k, scan in scans.items()}
-        return {
-            k: payload.rows_between(0, payload.end).select(_rows_schema(inputs[k]).names)
-            for k, payload in payloads.items()
-        }
+        return {k: scan.stream for k, scan in scans.items() if scan.stream in self.feed.tables}
 
     def _slides_over(self, sliding: Sliding | None) -> tuple[pa.Schema | None, bool]:
         """The schema of the stream that a sliding window is of, and whether it goes by that one's own time; None: it is of rows."""

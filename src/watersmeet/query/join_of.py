@@ -10,7 +10,7 @@ The engine writes down how it stood before a turn; ``mark`` says that all turns 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,8 +35,12 @@ _NUMBERS = "numbers"
 class JoinOfBlock(Block):
     """A join of what other blocks give."""
 
-    def __init__(self, instruction: JoinOf, inputs: Sequence[Block], pool: Pool) -> None:
+    def __init__(
+        self, instruction: JoinOf, inputs: Sequence[Block], pool: Pool, tables: Collection[int]
+    ) -> None:
+        """``tables``: which inputs are tables, whose rows ``begin`` gives."""
         super().__init__(instruction, inputs)
+        self._tables = frozenset(tables)
         self.leaves, self.how = instruction.leaves, join_type(instruction.how)
         self._below = self.inputs[: len(instruction.rows)]
         self._clock = None if instruction.clock is None else self.inputs[-1]
@@ -56,21 +60,25 @@ class JoinOfBlock(Block):
     def begin(self, tables: Mapping[int, pa.RecordBatch]) -> None:
         """The rows of tables come before all others."""
         if tables:
-            batches = [tables.get(k) for k in range(len(self.leaves))]
+            rows = [tables.get(k) for k in range(len(self.leaves))]
+            batches = [
+                None if one is None else self._as_stored(k, one.select(self.schemas[k].names))
+                for k, one in enumerate(rows)
+            ]
             order = np.repeat(
                 np.arange(len(batches)), [0 if one is None else one.num_rows for one in batches]
             )
-            self._push([self._as_stored(k, one) for k, one in enumerate(batches)], order, None, False)
+            self._push(batches, order, None, ended=False)
             self.engine.commit()
 
     def give(self, turn: Turn) -> Delta:
-        deltas = [turn.of(block) for block in self._below]
-        late = late_of(deltas)
+        deltas = {k: turn.of(block) for k, block in enumerate(self._below) if k not in self._tables}
+        late = late_of(deltas.values())
         watermark = None if self._clock is None else turn.of(self._clock).watermark
         moved = watermark is not None and watermark > self.engine.ledger.arrivals.watermark
-        if not (any(delta.count for delta in deltas) or moved or turn.ending):
+        if not (any(delta.count for delta in deltas.values()) or moved or turn.ending):
             return self._delta(Matches(streams=len(self.leaves)), [None] * len(self.leaves), late, ())
-        batches, places = self._arrivals(turn, deltas)
+        batches, places = self._arrivals(turn, [k for k, delta in deltas.items() if delta.count])
         firsts = self.engine.ledger.arrivals.counts.tolist()
         order = np.repeat(np.arange(len(places)), [len(own) for own in places])
         order = order[np.argsort(np.concatenate(places), kind="stable")]
@@ -82,27 +90,23 @@ class JoinOfBlock(Block):
         return self._delta(outcome.matches, outcome.chunks, late, caused)
 
     def _arrivals(
-        self, turn: Turn, deltas: Sequence[Delta]
+        self, turn: Turn, some: Sequence[int]
     ) -> tuple[list[pa.RecordBatch | None], list[np.ndarray]]:
-        """By input the rows that come, and the places of the arrivals that have caused them; those of none come after all others."""
-        batches: list[pa.RecordBatch | None] = []
-        places = []
-        for k, (block, delta) in enumerate(zip(self._below, deltas, strict=True)):
-            if not delta.count:
-                batches.append(None)
-                places.append(np.empty(0, np.int64))
-                continue
-            rows, own = turn.rows(block), turn.caused(block)
+        """By input the rows that come, and the places of the arrivals that have caused them; those of none come after all others.
+        ``some``: the inputs that bring any."""
+        batches: list[pa.RecordBatch | None] = [None for _ in self._below]
+        places = [np.empty(0, np.int64) for _ in self._below]
+        for k in some:
+            rows, own = turn.rows(self._below[k]), turn.caused(self._below[k])
             own = np.where(own == NOT_NOW, TOP, own)
             if (own[1:] < own[:-1]).any():
                 order = np.argsort(own, kind="stable")
                 rows, own = rows.take(pa.array(order)), own[order]
-            batches.append(self._as_stored(k, rows))
-            places.append(own)
+            batches[k], places[k] = self._as_stored(k, rows), own
         return batches, places
 
-    def _as_stored(self, k: int, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        return None if rows is None else pa.RecordBatch.from_arrays(rows.columns, schema=self.schemas[k])
+    def _as_stored(self, k: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(rows.columns, schema=self.schemas[k])
 
     def _push(
         self, batches: Sequence[pa.RecordBatch | None], order: np.ndarray, watermark: int | None, ended: bool
