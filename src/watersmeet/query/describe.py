@@ -16,7 +16,7 @@ from watersmeet.query.block import Block, JoinBlock
 from watersmeet.query.explain import block_readers, explain_block, explain_query
 from watersmeet.query.graph import blocks_of
 from watersmeet.query.group_blocks import GroupsBlock
-from watersmeet.query.instruction import Clock, Join, JoinOf, Scan, streams_of
+from watersmeet.query.instruction import Clock, Instruction, Join, JoinOf, Scan
 from watersmeet.query.join_of import JoinOfBlock
 from watersmeet.query.rules import Place
 from watersmeet.query.running import Running
@@ -116,7 +116,16 @@ def _streams(join: Join | JoinOf) -> Sequence[str]:
     """The stream of each input; of a derived one those that it is made of."""
     if isinstance(join, Join):
         return join.streams
-    return [", ".join(sorted(streams_of(rows))) for rows in join.rows]
+    return [", ".join(sorted(_made_of(rows))) for rows in join.rows]
+
+
+def _made_of(plan: Instruction) -> set[str]:
+    """The streams whose rows a plan reads; its clocks may go by others too."""
+    if isinstance(plan, Join):
+        return set(plan.streams)
+    if isinstance(plan, Scan):
+        return {plan.stream}
+    return set() if isinstance(plan, Clock) else set().union(*map(_made_of, plan.inputs))
 
 
 def _join(block: JoinBlock | JoinOfBlock) -> dict[str, Any]:
