@@ -68,7 +68,7 @@ REFUSED = [
     ("WITH RECURSIVE r AS (SELECT k FROM t) SELECT k FROM r", NOT.format("WITH RECURSIVE", "write WITH"), "RECURSIVE"),
     (
         "SELECT t.k FROM t LEFT JOIN q ON t.k = q.k JOIN u ON u.k = q.k",
-        "a LEFT JOIN must be of two streams; got 3; make two queries, and push what one gives into a stream of the other",
+        "a LEFT JOIN must be of two inputs; got 3; write WITH d AS (SELECT ... JOIN ...), and join d with the next one",
         "q",
     ),
     (

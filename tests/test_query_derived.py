@@ -138,7 +138,7 @@ def in_units(pushes: Sequence[Sequence[Arrival]], watermark: str) -> Any:
     return pushes if watermark == "push" else [[row] for push in pushes for row in push]
 
 
-@examples(60)
+@examples(40)
 @given(SEEDS, SIZES, WATERMARK, st.integers(0, 6))
 def test_joins_of_derived_streams_give_what_the_rule_says(
     seed: int, sizes: list[int], watermark: str, saved: int
@@ -252,7 +252,7 @@ def test_a_text_without_windows_is_what_duckdb_says_of_finished_data(seed: int, 
 
 # ---- interruptions --------------------------------------------------------------------------------------------------
 
-SAMPLE, MANY = 30, 600  # steps a case, in the default suite and in the slow tests
+SAMPLE, MANY = 12, 600  # steps a case, in the default suite and in the slow tests
 QUERIES = {
     "of a join": "WITH d AS (SELECT a.k, b.x, a.ts FROM a JOIN b ON a.k = b.k) "
     "SELECT d.k, c.x, d.ts FROM last_range(d, 4) d LEFT JOIN c ON d.k = c.k",

@@ -118,8 +118,8 @@ REFUSED = [
     (
         "WITH d AS (SELECT s.k, t.ts FROM t s, t WHERE s.k = t.k) SELECT COUNT(*) AS n FROM unbounded(d) d JOIN u ON d.k = u.k "
         "GROUP BY window(d.ts, '1 second')",
-        "window must be over a time that has a watermark; got d.ts, which is in the join with Unbounded(): rows of any age may come out; give "
-        "it last_range there",
+        "window must be over a time that has a watermark; got d.ts, which is in the join with Unbounded(): rows of any age may come out; "
+        "give it last_range there",
         "d.ts",
     ),
 ]  # fmt: skip

@@ -25,11 +25,12 @@ from watersmeet.spark.host.manifests import core_folder, read_manifest
 from watersmeet.spark.host.report import host_lines, host_report
 
 DERIVED = [
-    "WITH d AS (SELECT r.id, r.k, t.ts FROM r JOIN t ON r.k = t.k) SELECT d.id, u.id AS other FROM last_range(d, 3) d LEFT JOIN u ON d.k = u.k",
-    "WITH d AS (SELECT id, k FROM r UNION ALL SELECT id, k FROM t) SELECT d.id, u.id AS other FROM last_rows(d, 4) d, last_rows(u, 2) u "
-    "WHERE d.k = u.k",
-    "WITH d AS (SELECT k, COUNT(*) AS n, window.end AS ts FROM r GROUP BY window(ts, 2), k) SELECT window.start, COUNT(*) AS n, SUM(d.n) AS m "
-    "FROM last_range(d, 4) d JOIN t ON d.k = t.k GROUP BY window(d.ts, 4)",
+    "WITH d AS (SELECT r.id, r.k, t.ts FROM r JOIN t ON r.k = t.k) "
+    "SELECT d.id, u.id AS other FROM last_range(d, 3) d LEFT JOIN u ON d.k = u.k",
+    "WITH d AS (SELECT id, k FROM r UNION ALL SELECT id, k FROM t) "
+    "SELECT d.id, u.id AS other FROM last_rows(d, 4) d, last_rows(u, 2) u WHERE d.k = u.k",
+    "WITH d AS (SELECT k, COUNT(*) AS n, window.end AS ts FROM r GROUP BY window(ts, 2), k) "
+    "SELECT window.start, COUNT(*) AS n, SUM(d.n) AS m FROM last_range(d, 4) d JOIN t ON d.k = t.k GROUP BY window(d.ts, 4)",
 ]
 TEXTS = [
     "SELECT id, x + 1 AS y FROM r WHERE k > 0",

@@ -3,7 +3,8 @@
 A query is a list of *branches*, the parts of its UNION ALL: a stream or one join of streams, a predicate, named expressions. A query over
 a query gives the same again: its expressions over the inner one's columns become expressions over streams. So selections cost nothing,
 however they are nested, and equal queries that are written differently often have equal instructions. Windows of event time and DISTINCT
-are sources too, as their rows only come. What changes (other aggregates) or has an order stands at the top only: see ``answer.py``.
+are sources too, as their rows only come; so are joins of whatever is no stream (``derived.py``), over leaves that are made for them. What
+changes (other aggregates) or has an order stands at the top only: see ``answer.py``.
 
 What may go into a join's condition is decided by its type. Inner: everything, WHERE too. Else WHERE, and what filters a
 derived stream whose rows come out without a partner too, is a predicate on the result; a row that is not there passes the latter.
@@ -209,8 +210,8 @@ class Binding:
             kind = outer[0].how.replace("_", " ").upper()
             raise self.source.error(
                 outer[0].span,
-                f"a {kind} JOIN must be of two streams; got {len(query.inputs)}; make two queries, and push what one gives into a "
-                "stream of the other",
+                f"a {kind} JOIN must be of two inputs; got {len(query.inputs)}; write WITH d AS (SELECT ... JOIN ...), and join d with "
+                "the next one",
             )
         return join_type(outer[0].how if outer else "inner")
 
