@@ -202,6 +202,13 @@ def test_every_kind_of_query_goes_on_exactly(sql: str) -> None:
     check(play, 3, 2, 1)
 
 
+def test_joins_of_derived_streams_lie_whole_on_one_core(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(3))
+    for number, sql in enumerate(DERIVED):
+        runner.say("create", f"q{number}", sql)
+    assert [query.spread.kind for query in runner.judge.program.queries.values()] == ["one"] * len(DERIVED)
+
+
 def rows_at(*times: int, text: str = "1") -> dict[str, list[pa.RecordBatch]]:
     made = [{"id": time, "k": time % 2, "x": 1.0, "s": text, "ts": time} for time in times]
     batch = pa.RecordBatch.from_pylist(made, schema=COLUMNS)

@@ -65,9 +65,7 @@ class JoinOfBlock(Block):
                 None if one is None else self._as_stored(k, one.select(self.schemas[k].names))
                 for k, one in enumerate(rows)
             ]
-            order = np.repeat(
-                np.arange(len(batches)), [0 if one is None else one.num_rows for one in batches]
-            )
+            order = _numbered([0 if one is None else one.num_rows for one in batches])
             self._push(batches, order, None, ended=False)
             self.engine.commit()
 
@@ -80,7 +78,7 @@ class JoinOfBlock(Block):
             return self._delta(Matches(streams=len(self.leaves)), [None] * len(self.leaves), late, ())
         batches, places = self._arrivals(turn, [k for k, delta in deltas.items() if delta.count])
         firsts = self.engine.ledger.arrivals.counts.tolist()
-        order = np.repeat(np.arange(len(places)), [len(own) for own in places])
+        order = _numbered([own.size for own in places])
         order = order[np.argsort(np.concatenate(places), kind="stable")]
         self.engine.commit()  # a block that is new in this call may have had a turn: it is not taken back, but let go
         outcome = self._push(batches, order, watermark, turn.ending)
@@ -159,3 +157,8 @@ class JoinOfBlock(Block):
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         numbers = json.loads(tables[_NUMBERS].column("text")[0].as_py())
         restore(self.engine, numbers, {int(k): table for k, table in tables.items() if k != _NUMBERS})
+
+
+def _numbered(sizes: Sequence[int]) -> np.ndarray:
+    """Of rows that come one input after the other, the input of each."""
+    return np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)

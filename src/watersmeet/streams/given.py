@@ -5,6 +5,7 @@ may come long after it has begun to move, as the results of another join do.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,11 +24,11 @@ def admitted(
 ) -> Admission:
     """Judge rows, and change nothing. ``order``: the stream of each row; ``watermark``: after all of them; None: there is none.
     ``ended``: nothing more will come."""
-    turns = tuple(range(arrivals.streams))
     if arrivals.some_timed:
-        return _timed(arrivals, sizes, times, order, watermark, ended)
-    found = arrivals.admit(sizes, times, order, turns)
-    return Admission(found.arrived, found.counts, found.clock, _gone(arrivals, found, ended), order, turns)
+        found = _timed(arrivals, sizes, times, order, watermark)
+    else:
+        found = arrivals.admit(sizes, times, order, range(arrivals.streams))
+    return replace(found, gone=((TOP, TOP),) * arrivals.streams) if ended else found
 
 
 def _timed(
@@ -36,7 +37,6 @@ def _timed(
     times: Sequence[np.ndarray | None],
     order: np.ndarray,
     watermark: int | None,
-    ended: bool,
 ) -> Admission:
     streams, starts = arrivals.streams, np.cumsum([0, *sizes])
     counts, clock, rows = arrivals.counts.copy(), arrivals.clock.copy(), int(starts[-1])
@@ -60,11 +60,5 @@ def _timed(
         arrivals.verdict(k, late[part], times[k], by_stream[:, part], by_clock[:, part])
         for k, part in enumerate(parts)
     )
-    found = Admission(arrived, counts, clock, (), order, tuple(range(streams)))
-    return Admission(arrived, counts, clock, _gone(arrivals, found, ended), order, found.turns)
-
-
-def _gone(arrivals: Arrivals, found: Admission, ended: bool) -> tuple[tuple[int, int], ...]:
-    if ended:
-        return ((TOP, TOP),) * arrivals.streams
-    return arrivals.gone(found.counts, found.clock)
+    gone = arrivals.gone(counts, clock)
+    return Admission(arrived, counts, clock, gone, order, tuple(range(streams)))
