@@ -15,6 +15,10 @@ from refusals import place_of, refused_alike
 SCHEMA = {"k": pa.int64(), "x": pa.int64(), "sym": pa.string(), "ts": pa.timestamp("us")}
 NOT = "a query must be made of what is supported; got {}, which is not; {}"
 LATER = "do it with the rows that the query gives"
+WINDOWLESS = (
+    "a query that is joined must have a window, as its streams have, or all of its rows would be kept; got {0!r} without; write WITH {0} "
+    "AS (...) and, in FROM, last_rows({0}, 100), last_range({0}, INTERVAL 1 MINUTE) or unbounded({0}), or give windows={{{0!r}: ...}}"
+)
 
 
 def processor() -> wm.Processor:
@@ -64,19 +68,17 @@ REFUSED = [
     ("WITH RECURSIVE r AS (SELECT k FROM t) SELECT k FROM r", NOT.format("WITH RECURSIVE", "write WITH"), "RECURSIVE"),
     (
         "SELECT t.k FROM t LEFT JOIN q ON t.k = q.k JOIN u ON u.k = q.k",
-        "a LEFT JOIN must be of two streams; got 3; make two queries, and push what one gives into a stream of the other",
+        "a LEFT JOIN must be of two inputs; got 3; write WITH d AS (SELECT ... JOIN ...), and join d with the next one",
         "q",
     ),
     (
         "SELECT t.k FROM t JOIN (SELECT q.k FROM q JOIN u ON q.k = u.k) d ON t.k = d.k",
-        "what is joined must be a stream, or a selection from one; got a join; write one query of it, and push its "
-        "rows into a stream of their own",
+        WINDOWLESS.format("d"),
         "q.k FROM q JOIN u ON q.k = u.k) d",
     ),
     (
         "SELECT t.k FROM t JOIN (SELECT k FROM q UNION ALL SELECT k FROM u) d ON t.k = d.k",
-        "what is joined must be a stream, or a selection from one; got a UNION ALL; write one query of it, and push "
-        "its rows into a stream of their own",
+        WINDOWLESS.format("d"),
         "k FROM q UNION ALL SELECT k FROM u) d",
     ),
     (

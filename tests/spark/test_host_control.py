@@ -101,6 +101,7 @@ def test_warm_starts_of_what_is_not_stored_are_refused_by_name(files: ControlFil
         "SELECT r.k, SUM(t.x) AS total FROM r JOIN t ON r.k = t.k GROUP BY r.k",
         "SELECT DISTINCT k FROM r",
         "SELECT id FROM r ORDER BY ts LIMIT 3",
+        "WITH d AS (SELECT DISTINCT k FROM r) SELECT d.k FROM last_rows(d, 3) d, last_rows(t, 3) t WHERE d.k = t.k",
     ):
         refused = said(files, judge, "create", "q", sql, start="warm")["said"]
         assert refused.startswith(

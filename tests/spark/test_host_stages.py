@@ -24,6 +24,14 @@ from watersmeet.spark.host import work as working
 from watersmeet.spark.host.manifests import core_folder, read_manifest
 from watersmeet.spark.host.report import host_lines, host_report
 
+DERIVED = [
+    "WITH d AS (SELECT r.id, r.k, t.ts FROM r JOIN t ON r.k = t.k) "
+    "SELECT d.id, u.id AS other FROM last_range(d, 3) d LEFT JOIN u ON d.k = u.k",
+    "WITH d AS (SELECT id, k FROM r UNION ALL SELECT id, k FROM t) "
+    "SELECT d.id, u.id AS other FROM last_rows(d, 4) d, last_rows(u, 2) u WHERE d.k = u.k",
+    "WITH d AS (SELECT k, COUNT(*) AS n, window.end AS ts FROM r GROUP BY window(ts, 2), k) "
+    "SELECT window.start, COUNT(*) AS n, SUM(d.n) AS m FROM last_range(d, 4) d JOIN t ON d.k = t.k GROUP BY window(d.ts, 4)",
+]
 TEXTS = [
     "SELECT id, x + 1 AS y FROM r WHERE k > 0",
     "SELECT id, s FROM t UNION ALL SELECT id, s FROM r WHERE x < 2",
@@ -51,6 +59,7 @@ TEXTS = [
     "SELECT DISTINCT k, s FROM t",
     "SELECT id FROM r ORDER BY ts, id",
     "SELECT r.id FROM r JOIN t ON r.k = t.k WHERE CAST(r.s AS INT) > 0",
+    *DERIVED,
 ]
 """Of every spreading, and of every kind of thing that remembers."""
 
@@ -191,6 +200,13 @@ def test_every_kind_of_query_goes_on_exactly(sql: str) -> None:
         statements = [("create", "a", sql, None)] if batch == 0 else []
         play.append((statements, rows, ("restart", "again", "")[batch % 3]))
     check(play, 3, 2, 1)
+
+
+def test_joins_of_derived_streams_lie_whole_on_one_core(tmp_path: Path) -> None:
+    runner = HostRunner(tmp_path, setting(3))
+    for number, sql in enumerate(DERIVED):
+        runner.say("create", f"q{number}", sql)
+    assert [query.spread.kind for query in runner.judge.program.queries.values()] == ["one"] * len(DERIVED)
 
 
 def rows_at(*times: int, text: str = "1") -> dict[str, list[pa.RecordBatch]]:

@@ -3,7 +3,8 @@
 A query is a list of *branches*, the parts of its UNION ALL: a stream or one join of streams, a predicate, named expressions. A query over
 a query gives the same again: its expressions over the inner one's columns become expressions over streams. So selections cost nothing,
 however they are nested, and equal queries that are written differently often have equal instructions. Windows of event time and DISTINCT
-are sources too, as their rows only come. What changes (other aggregates) or has an order stands at the top only: see ``answer.py``.
+are sources too, as their rows only come; so are joins of whatever is no stream (``derived.py``), over leaves that are made for them. What
+changes (other aggregates) or has an order stands at the top only: see ``answer.py``.
 
 What may go into a join's condition is decided by its type. Inner: everything, WHERE too. Else WHERE, and what filters a
 derived stream whose rows come out without a partner too, is a predicate on the result; a row that is not there passes the latter.
@@ -12,15 +13,16 @@ derived stream whose rows come out without a partner too, is a predicate on the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
 
 from watersmeet.errors import ConditionError, OptionError, listed
 from watersmeet.join.outer import How, join_type
+from watersmeet.query.derived import Input, join_of, said_window
 from watersmeet.query.grouped import distinct_branch, distinct_select, grouped_select, windows_branch
-from watersmeet.query.instruction import PRESENT, Distinct, Join, Scan, Sliding, Windows
+from watersmeet.query.instruction import PRESENT, Distinct, Join, JoinOf, Scan, Sliding, Windows
 from watersmeet.query.scope import Branch, Scope
 from watersmeet.query.setting import Setting
 from watersmeet.query.statement import Derived, Query, Select, StreamName, UnionAll, WindowCall
@@ -29,21 +31,9 @@ from watersmeet.sql.bind import Binder
 from watersmeet.sql.select import bound_items
 from watersmeet.sql.syntax import Source, Span
 from watersmeet.sql.tree import Call, Column, Expr, Literal, conjunction, substituted
-from watersmeet.streams.window import MOST_STREAMS, Passing, Range, Rows, Unbounded, Window
+from watersmeet.streams.window import MOST_STREAMS, Passing, Range, Rows, Unbounded, Window, in_words
 
 _TRUE = Literal(types.BOOL, True)
-
-
-@dataclass(frozen=True)
-class _Input:
-    """One input of a join: a stream, perhaps with a predicate and columns of its own."""
-
-    alias: str
-    stream: str
-    leaf: str
-    predicate: Expr | None
-    columns: dict[str, Expr]
-    window: Window
 
 
 class Binding:
@@ -178,22 +168,36 @@ class Binding:
                 if k in how.unmatched and one.predicate is not None
             ]
             predicate = conjunction([*kept, *(substituted(part, columns) for part in where)])
-        join = Join(
-            tuple(one.stream for one in inputs),
-            tuple(one.leaf for one in inputs),
-            self._windows(inputs),
-            how.name,
-            conjunction([part for part in on if part != _TRUE]) or _TRUE,
+        condition = conjunction([part for part in on if part != _TRUE]) or _TRUE
+        branch = Branch(
+            self._source(inputs, how, condition), tuple(one.alias for one in inputs), predicate, ()
         )
-        branch = Branch(join, tuple(one.alias for one in inputs), predicate, ())
         return Scope((branch,), (columns,), binder, tuple(one.alias for one in shown))
 
-    def _windows(self, inputs: Sequence[_Input]) -> tuple[Window, ...]:
+    def _source(self, inputs: Sequence[Input], how: How, condition: Expr) -> Join | JoinOf:
+        """The join itself: one of streams alone reads their stored rows."""
+        streams = tuple([one.stream for one in inputs if one.stream is not None])
+        if len(streams) == len(inputs):
+            leaves = tuple(one.leaf for one in inputs)
+            return Join(streams, leaves, self._windows(inputs), how.name, condition)
+        whole = [
+            one if one.stream is None else replace(one, branches=(self._whole(one.stream),)) for one in inputs
+        ]
+        schemas = [self.schema(one.branches[0].columns) for one in whole]
+        return join_of(whole, how, condition, schemas, self.source, self.setting)
+
+    def _whole(self, stream: str) -> Branch:
+        """All rows of a stream, with all columns."""
+        return self._stream(StreamName(stream, stream, None, (0, 0)))
+
+    def _windows(self, inputs: Sequence[Input]) -> tuple[Window, ...]:
         """Rows of the only stream beside tables need not be remembered: whoever they could meet is there."""
-        passing = len([one for one in inputs if one.stream not in self.setting.tables]) == 1
-        return tuple(
-            Passing() if passing and one.stream not in self.setting.tables else one.window for one in inputs
-        )
+        passing = len([one for one in inputs if not one.is_table(self.setting)]) == 1
+        found = []
+        for one in inputs:
+            assert one.window is not None
+            found.append(Passing() if passing and not one.is_table(self.setting) else one.window)
+        return tuple(found)
 
     def _how(self, query: Select) -> How:
         if len(query.inputs) > MOST_STREAMS:
@@ -206,28 +210,21 @@ class Binding:
             kind = outer[0].how.replace("_", " ").upper()
             raise self.source.error(
                 outer[0].span,
-                f"a {kind} JOIN must be of two streams; got {len(query.inputs)}; make two queries, and push what one gives into a "
-                "stream of the other",
+                f"a {kind} JOIN must be of two inputs; got {len(query.inputs)}; write WITH d AS (SELECT ... JOIN ...), and join d with "
+                "the next one",
             )
         return join_type(outer[0].how if outer else "inner")
 
-    def _inputs(self, items: Sequence[StreamName | Derived]) -> list[_Input]:
-        inputs: list[_Input] = []
+    def _inputs(self, items: Sequence[StreamName | Derived]) -> list[Input]:
+        inputs: list[Input] = []
         for item in items:
             below = self._below(item)
-            if len(below) > 1 or not isinstance(below[0].source, Scan):
-                kinds = {Join: "a join", Windows: "an aggregate", Distinct: "DISTINCT"}
-                got = "a UNION ALL" if len(below) > 1 else kinds[type(below[0].source)]
-                raise self.source.error(
-                    item.span,
-                    f"what is joined must be a stream, or a selection from one; got {got}; write one query of it, and push its rows into a "
-                    "stream of their own",
-                )
-            if isinstance(item, Derived) and item.window is not None:
-                raise self.source.error(
-                    item.window.span,
-                    f"a window of what is joined must be of a stream; got {item.window.function} of a query; write it around the stream",
-                )
+            said = item.window if isinstance(item, Derived) else None
+            if isinstance(item, Derived) and (
+                len(below) > 1 or not isinstance(below[0].source, Scan) or said is not None
+            ):
+                inputs.append(self._derived(item, said, below))
+                continue
             (branch,) = below
             stream = branch.source.leaves[0]
             leaf = self._leaf(stream, [one.leaf for one in inputs])
@@ -236,8 +233,8 @@ class Binding:
                 for field in self.setting.schemas[stream]
             }
             inputs.append(
-                _Input(
-                    item.alias,
+                Input(
+                    item,
                     stream,
                     leaf,
                     None if branch.predicate is None else substituted(branch.predicate, renamed),
@@ -246,6 +243,20 @@ class Binding:
                 )
             )
         return inputs
+
+    def _derived(self, item: Derived, said: WindowCall | None, below: Sequence[Branch]) -> Input:
+        """What is joined as rows that are made here."""
+        self.refuse_tables(below)
+        self.refuse_windows(below)
+        if item.alias in self.setting.own:
+            self.used.add(item.alias)
+        window = said_window(item, said, below, self.source, self.setting)
+        leaf, schema = self.leaf("rows"), self.schema(below[0].columns)
+        self._made[leaf] = schema
+        columns: dict[str, Expr] = {
+            field.name: Column(types.logical(field.type), leaf, field.name) for field in schema
+        }
+        return Input(item, None, leaf, None, columns, window, tuple(below))
 
     def leaf(self, name: str) -> str:
         """A name for rows that are made here."""
@@ -301,7 +312,7 @@ class Binding:
                 f"last_range must be of a stream whose own window is a Range, which says where its times are; got {stream!r} with "
                 f"{default}; give the query windows={{{item.alias!r}: Range(..., time=...)}}",
             )
-        size = _in_words(said.size) if isinstance(said.size, timedelta) else said.size
+        size = in_words(said.size) if isinstance(said.size, timedelta) else said.size
         return replace(default, duration=size)
 
     def sliding(self, query: Select, scope: Scope) -> tuple[Sliding | None, Expr | None]:
@@ -420,14 +431,6 @@ class Binding:
         ]
 
 
-def _in_words(duration: timedelta) -> str:
-    """A duration as windows write it, in the coarsest unit that holds it."""
-    micros = duration // timedelta(microseconds=1)
-    units = {"d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
-    unit = next(unit for unit, size in units.items() if micros % size == 0)
-    return f"{micros // units[unit]} {unit}"
-
-
 def _parts(predicate: Expr | None) -> list[Expr]:
     return [] if predicate is None else [predicate]
 
@@ -447,7 +450,7 @@ def _if_present(leaf: str, expr: Expr) -> Expr:
     return Call(expr.type, "case", (_present(leaf), expr, Literal(expr.type, None)))
 
 
-def _absent_or(one: _Input) -> Expr:
+def _absent_or(one: Input) -> Expr:
     """What an input lets pass, if its row is there."""
     assert one.predicate is not None
     return Call(types.BOOL, "or", (Call(types.BOOL, "not", (_present(one.leaf),)), one.predicate))

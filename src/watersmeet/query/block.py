@@ -22,7 +22,7 @@ from watersmeet.join.matches import Matches
 from watersmeet.join.outcome import Outcome
 from watersmeet.join.outer import join_type
 from watersmeet.join.reading import reading_state, restore_reading
-from watersmeet.query.delta import Answers, Delta, Nothing, Part, Selected
+from watersmeet.query.delta import Answers, Delta, Nothing, Part, Selected, late_of
 from watersmeet.query.instruction import Filter, Instruction, Join, Project, Scan, Union
 from watersmeet.query.rule import rule_of
 from watersmeet.sql.condition import BoundCondition
@@ -70,6 +70,9 @@ class Turn(Protocol):
 
     def rows(self, block: Block) -> pa.RecordBatch:
         """The rows that a block gives, gathered once, in the order of the arrivals that have caused them."""
+
+    def caused(self, block: Block) -> np.ndarray:
+        """Of each of these rows the place of the arrival that has caused it; ``NOT_NOW`` of those that none of this turn has."""
 
 
 class Block:
@@ -320,16 +323,7 @@ class UnionBlock(Block):
         super().__init__(instruction, inputs)
 
     def give(self, turn: Turn) -> Delta:
-        late: dict[str, pa.RecordBatch] = {}
-        parts: list[Part] = []
-        marks: list[int | None] = []
-        for delta in map(turn.of, self.inputs):
-            parts += delta.parts
-            marks.append(delta.watermark)
-            for stream, batch in delta.late.items():
-                if stream not in late:
-                    late[stream] = batch
-                elif late[stream] is not batch:  # the same, where a stream is there twice behind one clock
-                    late[stream] = pa.concat_batches([late[stream], batch])
-        known = [mark for mark in marks if mark is not None]
-        return Delta(tuple(parts), late, min(known) if len(known) == len(marks) else None)
+        deltas = [turn.of(block) for block in self.inputs]
+        parts = tuple([part for delta in deltas for part in delta.parts])
+        known = [delta.watermark for delta in deltas if delta.watermark is not None]
+        return Delta(parts, late_of(deltas), min(known) if len(known) == len(deltas) else None)

@@ -11,7 +11,7 @@ from watersmeet.errors import ConditionError, OptionError
 from watersmeet.query.answer import Bound, bind_query, check_emit
 from watersmeet.query.block import Block, JoinBlock
 from watersmeet.query.graph import AT_ONCE, WARM, Start, Starts, blocks_of, joins_of, remembering
-from watersmeet.query.instruction import Join
+from watersmeet.query.instruction import Join, JoinOf
 from watersmeet.query.parse import parse_query
 from watersmeet.query.setting import Setting
 from watersmeet.query.statement import Derived, Query, Select, StreamName
@@ -132,10 +132,13 @@ def bound_entry(
     if unknown:
         return _waiting(entry, f"the schema of stream {unknown[0]!r}")
     columns = entry.columns or {stream: schemas[stream].names for stream in sorted(asked.streams)}
-    schemas = {
-        stream: pa.schema([schemas[stream].field(name) for name in names])
-        for stream, names in columns.items()
-    }
+    known, schemas = (
+        schemas,
+        {
+            stream: pa.schema([schemas[stream].field(name) for name in names])
+            for stream, names in columns.items()
+        },
+    )
     try:
         setting = Setting(schemas, windows, asked.windows, asked.emit, tables)
         bound = bind_query(asked.source, asked.tree, setting)
@@ -148,6 +151,13 @@ def bound_entry(
         return _waiting(entry, f"the type of column {open_columns[0]}")
     for column in _compared_columns(asked, bound, schemas):
         return _waiting(entry, f"the type of column {column}")
+    if any(isinstance(one, JoinOf) for one in remembering(bound.plan)) and any(map(_open, schemas.values())):
+        # It keeps whole rows of streams: those columns it does not name, and can do without for good.
+        columns = {
+            stream: [name for name in names if name not in _open(schemas[stream])]
+            for stream, names in columns.items()
+        }
+        return bound_entry(replace(entry, columns=columns), known, windows, tables, now, kept)
     for join in joins_of(bound.plan):
         if any(window.timed for window in join.windows):  # refuses windows that do not fit the time columns
             TimeAxis(join.leaves, join.windows, [schemas[stream] for stream in join.streams])

@@ -6,8 +6,9 @@ computed of the rows in the end: nothing is copied until somebody wants rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,20 @@ _MOST, _FEW = (
 )  # share of a chunk's rows from which on they are most of it; rows from which on that matters
 Late = Mapping[str, pa.RecordBatch]
 Gathered = dict[tuple[str, str], pa.Array]  # columns of all rows of a part, by leaf and name
+NOT_NOW = -1  # the place of a row that was there before, or that no arrival has caused
+
+
+class Caused:
+    """Where, among all that arrives in a push, the arrivals stand that have caused the rows of a leaf that are made in it: of the row with
+    the number ``first``, and of those after it. Worked out when somebody asks."""
+
+    def __init__(self, first: int, find: Callable[[], np.ndarray]) -> None:
+        self.first, self._find = first, find
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """By row; ``NOT_NOW``: it is not known more exactly."""
+        return self._find()
 
 
 class Part(NamedTuple):
@@ -41,6 +56,7 @@ class Part(NamedTuple):
     streams: tuple[str, ...] = ()  # of the leaves; empty: they are no streams
     # What has been gathered of its rows, by whoever has asked first: many queries may show the same rows. None: is not kept.
     gathered: Gathered | None = None
+    caused: tuple[Caused | None, ...] = ()  # of leaves whose rows are made; empty: nothing is known of them
 
     def where(self, predicate: Expr) -> Part:
         """The rows for which the predicate is true."""
@@ -55,16 +71,27 @@ class Part(NamedTuple):
 
     def with_matches(self, matches: Matches) -> Part:
         """Some of the rows."""
-        return Part(self.leaves, self.schemas, matches, self.chunks, self.select, self.streams, {})
+        return Part(
+            self.leaves, self.schemas, matches, self.chunks, self.select, self.streams, {}, self.caused
+        )
 
     def with_select(self, select: BoundSelect) -> Part:
         """The same rows, and what is computed of them."""
-        return Part(self.leaves, self.schemas, self.matches, self.chunks, select, self.streams, self.gathered)
+        return Part(
+            self.leaves,
+            self.schemas,
+            self.matches,
+            self.chunks,
+            select,
+            self.streams,
+            self.gathered,
+            self.caused,
+        )
 
     def emptied(self) -> Part:
         """None of the rows."""
         nobody = Matches(streams=len(self.leaves))
-        return self._replace(matches=nobody, chunks=[None] * len(self.leaves), gathered=None)
+        return self._replace(matches=nobody, chunks=[None] * len(self.leaves), gathered=None, caused=())
 
     def columns(
         self, columns: Iterable[Column], numbers: Sequence[np.ndarray]
@@ -155,6 +182,18 @@ class Nothing(Delta):
         return 0
 
 
+def late_of(deltas: Iterable[Delta]) -> dict[str, pa.RecordBatch]:
+    """The rows that were late of some deltas together."""
+    late: dict[str, pa.RecordBatch] = {}
+    for delta in deltas:
+        for stream, batch in delta.late.items():
+            if stream not in late:
+                late[stream] = batch
+            elif late[stream] is not batch:  # the same, where a stream is there twice behind one clock
+                late[stream] = pa.concat_batches([late[stream], batch])
+    return late
+
+
 class Answers:
     """What Results ask for the rows of a block, and the Result of no rows. It holds nothing of a push, and stays: most of many queries
     find little in most pushes, and what is not made need not be collected.
@@ -226,7 +265,9 @@ class Answer:
     mode = "pairs"
 
     def __init__(self, delta: Delta, streams: Sequence[str]) -> None:
-        self.streams, self._parts = tuple(streams), delta.parts
+        # A result may be kept for long: it need not know what has caused its rows, and hold on to that.
+        self.streams = tuple(streams)
+        self._parts = tuple([part._replace(caused=()) if part.caused else part for part in delta.parts])
 
     def sharing(self, gathered: Gathered | None, count: int) -> Answer | Sharing:
         """For the rows of one part, so many, of which others may have gathered columns."""

@@ -4,7 +4,7 @@ Dicts, lists, texts and numbers, nothing else, as ``contract.PLAN`` has it. What
 are the same in both, and stay for as long as the block is there. Looking changes nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from watersmeet.contract import VERSION
@@ -16,7 +16,8 @@ from watersmeet.query.block import Block, JoinBlock
 from watersmeet.query.explain import block_readers, explain_block, explain_query
 from watersmeet.query.graph import blocks_of
 from watersmeet.query.group_blocks import GroupsBlock
-from watersmeet.query.instruction import Clock, Join, Scan
+from watersmeet.query.instruction import Clock, Instruction, Join, JoinOf, Scan
+from watersmeet.query.join_of import JoinOfBlock
 from watersmeet.query.rules import Place
 from watersmeet.query.running import Running
 
@@ -91,7 +92,7 @@ def _block(
         text += " from ranges"
     return {
         "id": str(block.number),
-        "kind": type(instruction).__name__.lower(),
+        "kind": "join" if isinstance(instruction, JoinOf) else type(instruction).__name__.lower(),
         "instruction": text,
         "inputs": [str(below.number) for below in block.inputs],
         "streams": _reads(block),
@@ -99,7 +100,7 @@ def _block(
         "together": together,
         "remembers": instruction.remembers,
         "explain": explain_block(block, readers, rules),
-        "join": _join(block) if isinstance(block, JoinBlock) else None,
+        "join": _join(block) if isinstance(block, JoinBlock | JoinOfBlock) else None,
     }
 
 
@@ -111,16 +112,34 @@ def _reads(block: Block) -> list[str]:
     return [instruction.stream] if isinstance(instruction, Scan) else []
 
 
-def _join(block: JoinBlock) -> dict[str, Any]:
+def _streams(join: Join | JoinOf) -> Sequence[str]:
+    """The stream of each input; of a derived one those that it is made of."""
+    if isinstance(join, Join):
+        return join.streams
+    return [", ".join(sorted(_made_of(rows))) for rows in join.rows]
+
+
+def _made_of(plan: Instruction) -> set[str]:
+    """The streams whose rows a plan reads; its clocks may go by others too."""
+    if isinstance(plan, Join):
+        return set(plan.streams)
+    if isinstance(plan, Scan):
+        return {plan.stream}
+    return set() if isinstance(plan, Clock) else set().union(*map(_made_of, plan.inputs))
+
+
+def _join(block: JoinBlock | JoinOfBlock) -> dict[str, Any]:
     instruction, plan = block.instruction, block.engine.planning.plan
-    assert isinstance(instruction, Join)
+    assert isinstance(instruction, Join | JoinOf)
     found: dict[str, Any] = {
         "how": instruction.how,
         "condition": str(instruction.condition),
         "bands": [band.text for band in block.condition.bands],
         "sides": [
             {"name": leaf, "stream": stream, "window": str(window), "rows": window.rows}
-            for leaf, stream, window in zip(block.leaves, block.streams, instruction.windows, strict=True)
+            for leaf, stream, window in zip(
+                block.leaves, _streams(instruction), instruction.windows, strict=True
+            )
         ],
         "drivers": [],
         "checks": [],

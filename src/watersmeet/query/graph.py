@@ -22,6 +22,7 @@ from watersmeet.query.instruction import (
     Groups,
     Instruction,
     Join,
+    JoinOf,
     Keep,
     Open,
     Project,
@@ -33,6 +34,7 @@ from watersmeet.query.instruction import (
     Union,
     Windows,
 )
+from watersmeet.query.join_of import JoinOfBlock
 from watersmeet.query.past import Beginning, Found, attach
 from watersmeet.query.punctual import ClockBlock, PunctualBlock
 from watersmeet.query.row_blocks import KeepBlock, ReleaseBlock
@@ -197,6 +199,13 @@ class Graph:
                 made[key] = block
                 if isinstance(block, JoinBlock):
                     attach(self.feed, block, None if found is None else starts[plan].options, found)
+                elif isinstance(block, JoinOfBlock) and found is not None:
+                    block.begin(
+                        {
+                            k: self.feed.payload(name).rows_between(0, self.feed.arrived(name))
+                            for k, name in self._tables(block.inputs).items()
+                        }
+                    )
             made[key] = block
         return made[key]
 
@@ -210,6 +219,8 @@ class Graph:
                 return JoinBlock(
                     plan, mine, self.feed.interner, self.feed.shared.pool.cores, self.feed.by_push
                 )
+            case JoinOf():
+                return JoinOfBlock(plan, inputs, self.feed.shared.pool, self._tables(inputs))
             case Filter():
                 return FilterBlock(plan, inputs[0])
             case Project():
@@ -238,6 +249,13 @@ class Graph:
                 return TopBlock(plan, inputs[0])
             case Release():
                 return ReleaseBlock(plan, inputs[0], _rows_schema(inputs[0]))
+
+    def _tables(self, inputs: Sequence[Block]) -> dict[int, str]:
+        """Which inputs of a join are tables."""
+        scans = {
+            k: scan for k, rows in enumerate(inputs) for scan in rows.inputs if isinstance(scan, ScanBlock)
+        }
+        return {k: scan.stream for k, scan in scans.items() if scan.stream in self.feed.tables}
 
     def _slides_over(self, sliding: Sliding | None) -> tuple[pa.Schema | None, bool]:
         """The schema of the stream that a sliding window is of, and whether it goes by that one's own time; None: it is of rows."""
@@ -316,6 +334,8 @@ def _by_leaf(plan: Instruction, schemas: Mapping[str, pa.Schema]) -> dict[str, p
         return {leaf: schemas[stream] for leaf, stream in zip(plan.leaves, plan.streams, strict=True)}
     if isinstance(plan, Scan):
         return {plan.stream: schemas[plan.stream]}
+    if isinstance(plan, JoinOf):
+        return {leaf: pa.schema(list(own)) for leaf, own in zip(plan.leaves, plan.fields, strict=True)}
     if isinstance(plan, Windows | Distinct):
         return {plan.leaf: pa.schema(list(plan.fields))}
     return _by_leaf(plan.inputs[0], schemas)

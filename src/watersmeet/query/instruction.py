@@ -9,6 +9,7 @@ its inputs are not in an instruction: ``FROM trades t`` and ``FROM trades x`` ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -73,8 +74,32 @@ class Join:
         return ()
 
     def __str__(self) -> str:
-        within = ", ".join(f"{leaf} {window}" for leaf, window in zip(self.leaves, self.windows, strict=True))
-        return f"join {self.how} of {within}\n  on {self.condition}"
+        return _join_text(self.how, self.leaves, self.windows, self.condition)
+
+
+@dataclass(frozen=True)
+class JoinOf:
+    """A join of rows that only come, within windows over those: of joins, unions and the like, and of streams beside them.
+
+    Each input has a leaf of its own, whose columns (``fields``) are those of its rows. ``clock``: the watermark, where windows are of
+    time; rows of streams that are late by it are left out below. The rows of a table come before all others.
+    """
+
+    remembers: ClassVar[bool] = True
+    rows: tuple[Rows, ...]
+    leaves: tuple[str, ...]
+    windows: tuple[Window, ...]
+    how: str
+    condition: Expr
+    fields: tuple[Fields, ...]
+    clock: Clock | None = None
+
+    @property
+    def inputs(self) -> tuple[Instruction, ...]:
+        return (*self.rows, *(() if self.clock is None else (self.clock,)))
+
+    def __str__(self) -> str:
+        return _join_text(self.how, self.leaves, self.windows, self.condition)
 
 
 @dataclass(frozen=True)
@@ -103,7 +128,7 @@ class Clock:
 
     remembers: ClassVar[bool] = True
     ticks: tuple[Tick, ...]
-    over: tuple[Join | Windows, ...] = ()
+    over: tuple[Join | JoinOf | Windows, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -352,6 +377,11 @@ class Release(_Over):
         return f"append{order}{'' if self.limit is None else f' limit {self.limit}'}".replace("\0", "")
 
 
+def _join_text(how: str, leaves: Sequence[str], windows: Sequence[Window], condition: Expr) -> str:
+    within = ", ".join(f"{leaf} {window}" for leaf, window in zip(leaves, windows, strict=True))
+    return f"join {how} of {within}\n  on {condition}".replace("\0", "")
+
+
 def _grouped(grouping: Grouping) -> str:
     asked = []
     for one in grouping.aggregates:
@@ -362,7 +392,7 @@ def _grouped(grouping: Grouping) -> str:
 
 
 ANSWER = "answer"
-Source = Scan | Join | Punctual | Windows | Distinct
+Source = Scan | Join | JoinOf | Punctual | Windows | Distinct
 Instruction = Source | Clock | Filter | Project | Union | Groups | Open | Keep | Top | Release
 
 

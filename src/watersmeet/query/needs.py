@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import FabricError
+from watersmeet.errors import FabricError, listed
 from watersmeet.fabric.operator import (
     CONDITIONS,
     Attribute,
@@ -36,6 +36,7 @@ from watersmeet.query.instruction import (
     Groups,
     Instruction,
     Join,
+    JoinOf,
     Keep,
     Order,
     Project,
@@ -85,6 +86,11 @@ class _Reading:
                 return [self._top(plan)]
             case Release() if plan.turn == "end":
                 return [self._ordered(*self._columns(plan.input), plan.order, plan.limit, plan)]
+            case JoinOf():
+                raise FabricError(
+                    f"a join on a fabric must be of streams, or of selections from them; got a join of {listed(plan.leaves)}, where some "
+                    "are queries themselves; run it in a processor without a fabric"
+                )
             case _:
                 raise _refused(plan)
 

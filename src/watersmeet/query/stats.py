@@ -11,6 +11,7 @@ import numpy as np
 from watersmeet.join.chain import Chain
 from watersmeet.query.block import Block, JoinBlock
 from watersmeet.query.feed import Feed
+from watersmeet.query.join_of import JoinOfBlock
 from watersmeet.query.running import Running
 
 
@@ -38,7 +39,7 @@ def processor_stats(running: Running) -> dict[str, Any]:
 
 def _block(block: Block) -> dict[str, Any]:
     inside = []
-    if isinstance(block, JoinBlock):
+    if isinstance(block, JoinBlock | JoinOfBlock):
         for leaf, chain in zip(block.leaves, block.engine.ledger.chains, strict=True):
             newest = chain.subwindows[-1] if chain.subwindows else None
             inside.append(

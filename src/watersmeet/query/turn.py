@@ -14,10 +14,8 @@ from watersmeet.join.engine import JoinEngine
 from watersmeet.join.matches import NOBODY
 from watersmeet.join.outcome import Outcome
 from watersmeet.query.block import Block
-from watersmeet.query.delta import Delta, Part
+from watersmeet.query.delta import NOT_NOW, Delta, Part
 from watersmeet.query.rules import Found, Place
-
-NOT_NOW = -1  # the place of a row that was there before
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,7 @@ class GraphTurn:
         default_factory=lambda: [0.0]
     )  # seconds that blocks have taken which others wait for
     _rows: dict[Block, pa.RecordBatch] = field(default_factory=dict)
+    _sequences: dict[Block, tuple[np.ndarray, np.ndarray | None]] = field(default_factory=dict)
     _failed: dict[Block, Exception] = field(default_factory=dict)
 
     def schema(self, stream: str) -> pa.Schema:
@@ -118,14 +117,29 @@ class GraphTurn:
 
     def rows(self, block: Block) -> pa.RecordBatch:
         if block not in self._rows:
-            self._rows[block] = self._in_sequence(self.of(block))
+            delta = self.of(block)
+            batches = delta.gathered()
+            if _in_sequence(delta):
+                self._rows[block] = batches[0]
+            else:
+                _, order = self._sequence(block)
+                self._rows[block] = pa.concat_batches(batches).take(pa.array(order))
         return self._rows[block]
 
-    def _in_sequence(self, delta: Delta) -> pa.RecordBatch:
+    def caused(self, block: Block) -> np.ndarray:
+        return self._sequence(block)[0]
+
+    def _sequence(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+        """The places of a block's rows, in sequence, and the order of the rows in that; None: as they are."""
+        if block not in self._sequences:
+            self._sequences[block] = self._sorted(self.of(block))
+        return self._sequences[block]
+
+    def _sorted(self, delta: Delta) -> tuple[np.ndarray, np.ndarray | None]:
         """By the arrival that has caused a row; of one arrival by part, pairs before rows without a partner, then by arrival numbers."""
-        batches = delta.gathered()
-        if len(batches) == 1 and len(delta.parts[0].leaves) == 1:
-            return batches[0]
+        if _in_sequence(delta):
+            (part,) = delta.parts
+            return self._caused(part, part.matches.columns()), None
         width = max(len(part.leaves) for part in delta.parts)
         keys: list[list[np.ndarray]] = []
         for at, part in enumerate(delta.parts):
@@ -135,8 +149,8 @@ class GraphTurn:
             padding = [np.zeros(size, np.int64)] * (width - len(numbers))
             keys.append([self._caused(part, numbers), np.full(size, at), alone, *numbers, *padding])
         columns = [np.concatenate(column) for column in zip(*keys, strict=True)]
-        rows = pa.concat_batches(batches)
-        return rows.take(pa.array(np.lexsort(columns[::-1])))
+        order = np.lexsort(columns[::-1])
+        return columns[0][order], order
 
     def _caused(self, part: Part, numbers: Sequence[np.ndarray]) -> np.ndarray:
         """The place of the last row of each result to arrive."""
@@ -146,4 +160,13 @@ class GraphTurn:
                 first, places = self.firsts[stream], self.places(stream)
                 fresh = own >= first
                 latest[fresh] = np.maximum(latest[fresh], places[own[fresh] - first])
+        for made, own in zip(part.caused, numbers, strict=False):
+            if made is not None:
+                fresh = own >= made.first
+                latest[fresh] = np.maximum(latest[fresh], made.places[own[fresh] - made.first])
         return latest
+
+
+def _in_sequence(delta: Delta) -> bool:
+    """Whether rows are in the order of the arrivals that have caused them: those of one stream, or of one block that made them."""
+    return len(delta.parts) == 1 and len(delta.parts[0].leaves) == 1

@@ -1,6 +1,6 @@
 """Windows of event time, final or open, and rows that are met for the first time. State is written down when rows come."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from watersmeet.aggregate.aggregation import Aggregation
 from watersmeet.aggregate.event_time import Hop, Hopping, Sessions
+from watersmeet.aggregate.numbering import numbered
 from watersmeet.aggregate.spec import Grouping
 from watersmeet.aggregate.told import Changes
 from watersmeet.join.matches import Matches
 from watersmeet.query.block import Block, Turn
-from watersmeet.query.delta import Delta, Part
+from watersmeet.query.delta import Caused, Delta, Part
 from watersmeet.query.instruction import Distinct, Open, Windows
 from watersmeet.query.relation import Relation
 from watersmeet.streams.clock import BOTTOM, TOP
@@ -94,13 +95,18 @@ class MadeBlock(Block):
         self.schema = pa.schema(list(instruction.fields))
         self._given = 0
 
-    def _delta(self, rows: pa.RecordBatch | None, below: Delta) -> Delta:
-        matches, chunks = Matches(streams=1), Chunks([], [])
+    def _delta(
+        self, rows: pa.RecordBatch | None, below: Delta, places: Callable[[], np.ndarray] | None = None
+    ) -> Delta:
+        """``places``: of the arrivals that have caused the rows; None: no arrival has."""
+        matches, chunks, caused = Matches(streams=1), Chunks([], []), tuple[Caused, ...]()
         if rows is not None and rows.num_rows:
             first, self._given = self._given, self._given + rows.num_rows
             matches = Matches([(np.arange(first, self._given),)], streams=1)
             chunks = Chunks([rows], [first])
-        return Delta((Part((self.leaf,), (self.schema,), matches, [chunks]),), below.late)
+            caused = () if places is None else (Caused(first, places),)
+        part = Part((self.leaf,), (self.schema,), matches, [chunks], caused=caused)
+        return Delta((part,), below.late)
 
     def _saved(self) -> pa.Table:
         return pa.table({_GIVEN: [self._given]})
@@ -178,8 +184,10 @@ class DistinctBlock(MadeBlock):
             return self._delta(None, delta)
         if self._journal is None:
             self._journal = self._met.mark()
-        self._met.add(turn.rows(self.inputs[0]))
-        return self._delta(self._met.changes().come, delta)
+        rows = turn.rows(self.inputs[0])
+        self._met.add(rows)
+        come = self._met.changes().come
+        return self._delta(come, delta, lambda: turn.caused(self.inputs[0])[_first(come, rows)])
 
     @property
     def held(self) -> int:
@@ -206,3 +214,12 @@ class DistinctBlock(MadeBlock):
         self._met = self._met.restored(tables)
         self._load(tables)
         self._journal = None
+
+
+def _first(met: pa.RecordBatch, rows: pa.RecordBatch) -> np.ndarray:
+    """Where rows that differ are first found among others."""
+    others = pa.RecordBatch.from_arrays(rows.columns, schema=met.schema)
+    numbers = numbered(pa.concat_batches([met, others]), met.schema.names)[met.num_rows :]
+    first = np.empty(numbers.max() + 1, np.int64)
+    first[numbers[::-1]] = np.arange(numbers.size)[::-1]
+    return first[: met.num_rows]

@@ -174,6 +174,14 @@ Window = Rows | Range | Unbounded
 MOST_STREAMS = 32
 
 
+def in_words(duration: timedelta) -> str:
+    """A duration as windows write it, in the coarsest unit that holds it."""
+    micros = duration // timedelta(microseconds=1)
+    units = {"d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
+    unit = next(unit for unit, size in units.items() if micros % size == 0)
+    return f"{micros // units[unit]} {unit}"
+
+
 def window_from_json(data: Mapping[str, Any]) -> Window:
     """The window that ``to_json`` wrote down."""
     if "rows" in data:
