@@ -34,11 +34,12 @@ class PairBuffer:
 
 @dataclass(slots=True)
 class Keys:
-    """Rows as an index stores them: ascending by key."""
+    """Rows as an index stores them: ascending by key, unless they are ``unordered``, for an index that does not need that."""
 
     key: np.ndarray  # int64
     rows: np.ndarray  # int32: which row has the key
     beside: Codes = ()  # what the index keeps beside the key
+    unordered: bool = False
 
     @property
     def size(self) -> int:
@@ -50,7 +51,12 @@ class Keys:
 
     def of(self, kept: np.ndarray) -> "Keys":
         """Those of the rows that a mask keeps."""
-        return Keys(self.key[kept], self.rows[kept], tuple(array[kept] for array in self.beside))
+        beside = tuple(array[kept] for array in self.beside)
+        return Keys(self.key[kept], self.rows[kept], beside, self.unordered)
+
+    def in_order(self) -> "Keys":
+        """The same, ascending by key."""
+        return sorted_keys((self.key, *self.beside), self.rows) if self.unordered else self
 
     def rows_from(self, offset: int) -> np.ndarray:
         """The rows as offsets in a sub-window in which the first of them is at ``offset``."""
@@ -68,7 +74,7 @@ def sorted_keys(codes: Codes, rows: np.ndarray | None = None) -> Keys:
 
 @dataclass(slots=True)
 class Bounds:
-    """What rows look for among the stored keys: ``lo <= key <= hi``. ``lo`` does not decrease.
+    """What rows look for among the stored keys: ``lo <= key <= hi``. ``lo`` does not decrease, but where the index takes ``any_order``.
 
     ``hi`` may, where widths differ, if all candidates are compared again: an index may then give more of them.
     """
@@ -141,6 +147,10 @@ class Index(ABC):
 
         The consumer copies what it needs before it resumes the iterator.
         """
+
+    def any_order(self) -> bool:
+        """Whether bounds of the next probe may come in any order."""
+        return False
 
     def near(self, bounds: Bounds) -> Bounds | None:
         """Of bounds, at least those within which there is a key; None: there is none. What is left out has no candidates."""

@@ -13,11 +13,16 @@ from math import log2
 
 from watersmeet.index.base import Index
 from watersmeet.index.bi_sort import BUFFERED, BISort
+from watersmeet.index.dense import Dense
 from watersmeet.index.grid import Grid
 from watersmeet.index.hash import HashIndex
 from watersmeet.index.rap_table import RapTable
 from watersmeet.index.scan import Scan
 from watersmeet.index.wib_tree import WibTree
+
+LARGE = (
+    1 << 20
+)  # rows of the first sub-window of dense keys, of large batches: nothing is merged into it, so a probe should meet few
 
 
 @dataclass(slots=True)
@@ -82,13 +87,15 @@ def subwindow_size(
     half = max(16, rows // 2 if window is not None else max(rows // 2, 65_536))
     if kinds and all(choose(one, habits, half) == HashIndex.name for one in kinds):
         return half
+    if kinds and all(one == (Dense.name,) for one in kinds):
+        return max(rows, 2 * stored, min(LARGE, int(32 * habits.batch)))
     batch = max(habits.batch, 1.0)
     best = (2 * rows * max(batch, BUFFERED) * (15 + 2000 / batch)) ** 0.5
     return int(max(16, min(max(best, 1024), half)))
 
 
 INDEXES: dict[str, type[Index]] = {
-    kind.name: kind for kind in (Scan, HashIndex, RapTable, WibTree, BISort, Grid)
+    kind.name: kind for kind in (Scan, HashIndex, RapTable, WibTree, BISort, Grid, Dense)
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from watersmeet.codes import mix
 from watersmeet.index.base import Bounds, Codes, sorted_keys
+from watersmeet.index.dense import Dense
 from watersmeet.join.drivers import Cells, cut_ends, in_order, probing, rising
 from watersmeet.join.learning import Edge
 from watersmeet.kernels.composite import composite_keys
@@ -49,6 +50,11 @@ class Arrangement:
     cells: Cells | None = field(default=None, compare=False)
     shift: int | None = None  # of equalities and then a band, whose column is the last: how its codes are cut
 
+    @property
+    def dense(self) -> bool:
+        """Whether its index is one of dense keys, which need not be in order."""
+        return self.kinds == (Dense.name,)
+
     def keys(self, codes: Sequence[np.ndarray], rows: int) -> Codes:
         """The keys of rows, from the codes of all columns."""
         mine = [codes[column] for column in self.columns]
@@ -83,8 +89,12 @@ class Step:
     cells: Cells | None = None  # where two bands drive a grid
     shift: int | None = None  # where equalities and then a band drive: as in the arrangement
 
-    def bounds(self, codes: Mapping[Source, np.ndarray], rows: int) -> list[Bounds]:
-        """What partial results look for among the keys; ``rows``: how many there are."""
+    def bounds(self, codes: Mapping[Source, np.ndarray], rows: int, unordered: bool = False) -> list[Bounds]:
+        """What partial results look for among the keys; ``rows``: how many there are. ``unordered``: one key each, in any order."""
+        if unordered:
+            (comparison,) = self.drivers
+            order = np.arange(rows, dtype=np.int32)
+            return [Bounds(lo, hi, order) for lo, hi in comparison.ends(codes[comparison.source])]
         if self.cells is not None:
             mine = [codes[comparison.source] for comparison in self.drivers]
             return probing(self.cells, self.drivers[0].name, sorted_keys(self.cells.located(*mine)))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from watersmeet.errors import OptionError
+from watersmeet.index.dense import Dense
 from watersmeet.join.drivers import Cells, Reach
 from watersmeet.join.learning import Edge
 from watersmeet.join.orders import Arrangement, Comparison, Orders, Source, StashPlan, Step
@@ -44,10 +45,13 @@ class Planner:
         index: str,
         known: Sequence[tuple[Reach, Measured]] = (),
         nearby: Sequence[Band] = (),
+        large: Sequence[int] = (),
     ) -> None:
-        """``known``: bands that may follow equalities in a key, and have been measured; ``nearby``: as ``make_plan`` has it."""
+        """``known``: bands that may follow equalities in a key, and have been measured; ``nearby``: as ``make_plan`` has it; ``large``:
+        streams that keep all their rows, and get many at a time."""
         self.condition, self.streams, self.index = condition, tuple(streams), index
         self._nearby = tuple(nearby) if index in FOR_COMPOSITES else ()
+        self._large = frozenset(large)
         self._bands = (*condition.bands, *self._nearby)
         self._measured = {reach.bands[0]: facts for reach, facts in known}
         self._shifts: dict[tuple[int, tuple[int, ...]], int] = {}  # in use, by stream and columns
@@ -404,6 +408,9 @@ class Planner:
             return Arrangement(columns, FOR_COMPOSITES[self.index], text, shift=shift)
         if self.index not in ("auto", "grid"):
             return Arrangement(columns, (self.index,), text)
+        dense = self.index == "auto" and stream in self._large and len(columns) == 1
+        if dense and all(band.hashable and band.whole for band in bands):
+            return Arrangement(columns, (Dense.name,), text)
         return Arrangement(columns, kinds_for(bands), text)
 
 

@@ -140,7 +140,9 @@ class Planning:
                 plan, ledger.streams, self.habits, ledger.payload, self.mode, ledger.how
             )
         else:
-            planner = Planner(self.condition, ledger.streams, self.index, self._reaches(), nearby)
+            planner = Planner(
+                self.condition, ledger.streams, self.index, self._reaches(), nearby, self._large()
+            )
             now = self.plan if isinstance(self.plan, Orders) else None
             plan = planner.orders(rows, shares, self.learnt.fanouts, self.probe_order, now, self._hot())
             if plan.stash is not None and not self._fits(plan.stash):
@@ -250,6 +252,11 @@ class Planning:
             due |= self.trial.decide(int(counts.max()) * 2 >= int(counts.sum()))
         return due
 
+    def _large(self) -> list[int]:
+        """Streams that keep all their rows. Only of streams that are shared: elsewhere pushes of a few rows want sorted runs."""
+        ledger = self.ledger
+        return [k for k, window in enumerate(ledger.windows) if window.endless and not ledger.keeps_rows]
+
     def _window_rows(self, k: int) -> int:
         least = UNKNOWN if len(self.ledger.streams) == 2 else SAMPLE
         return self.ledger.windows[k].rows or max(self.ledger.chains[k].rows, least)
@@ -327,7 +334,7 @@ class Planning:
     def _learn_keys(self, k: int, mine: Pushed) -> None:
         """Whether keys keep increasing: the batch's smallest is not below the largest before."""
         for block, _ in mine.parts:
-            if block.keys.size:
+            if block.keys.size and not block.keys.unordered:
                 before = self._highest[k]
                 rising = before is not None and block.keys.key[0] >= before
                 self.habits[k].increasing = 0.8 * self.habits[k].increasing + 0.2 * rising

@@ -113,7 +113,10 @@ def prepare_for_steps(
         driving = arrangement.keys(codes, batch.num_rows)
         if valid is not None:
             driving = tuple(array[rows] for array in driving)
-        keys.append(sorted_keys(driving, None if valid is None else rows))
+        if arrangement.dense:
+            keys.append(Keys(driving[0], rows, unordered=True))
+        else:
+            keys.append(sorted_keys(driving, None if valid is None else rows))
     return Block(first, batch.num_rows, keys[0], codes, times, tuple(keys[1:]), rows)
 
 

@@ -91,10 +91,11 @@ class Walk:
 
     # ---- a step at a time, for a few rows ------------------------------------------------------------------------
 
-    def probe(self, step: Step, partials: Partials, sees: Sees) -> Probe:
-        """What partial results look for in a step."""
+    def probe(self, step: Step, partials: Partials, sees: Sees, segments: Sequence[SubWindow] = ()) -> Probe:
+        """What partial results look for in a step. ``segments``: no others will be asked, if that is known."""
         checks = comparison_checks(step.checks, partials.codes, self.columns[step.stream])
-        bounds = step.bounds(partials.codes, partials.rows.size)
+        unordered = bool(segments) and all(segment.indexes[step.by].any_order() for segment in segments)
+        bounds = step.bounds(partials.codes, partials.rows.size, unordered)
         return Probe(0, bounds, checks, self._validity(step, partials, sees), step.by)
 
     def passing(self, place: int, partials: Partials) -> Partials:
@@ -211,7 +212,10 @@ class Walk:
 
     def _counts(self, step: Step, partials: Partials, way: "_Way") -> np.ndarray:
         """How many rows of a stream each partial result finds."""
-        probe, counts = self.probe(step, partials, way.sees), np.zeros(partials.rows.size, np.int64)
+        probe, counts = (
+            self.probe(step, partials, way.sees, way.segments[step.stream]),
+            np.zeros(partials.rows.size, np.int64),
+        )
         for segment in way.reachable(step, probe.validity):
             run = segment.sorted_run(probe.by) if step.exact and segment.inside(probe.validity) else None
             if run is None:
@@ -250,7 +254,7 @@ class Walk:
 
     def _lists(self, step: Step, partials: Partials, way: "_Way") -> Lists | None:
         """The rows of a stream that each partial result finds; None if there are so many that fewer partial results should ask."""
-        probe, rows = self.probe(step, partials, way.sees), partials.rows.size
+        probe, rows = self.probe(step, partials, way.sees, way.segments[step.stream]), partials.rows.size
         probes, numbers, found = list[np.ndarray](), list[np.ndarray](), 0
         for segment in way.reachable(step, probe.validity):
             for n in segment.candidates(probe, way.buffer):
@@ -267,7 +271,7 @@ class Walk:
     def _found(self, place: int, partials: Partials, way: "_Way") -> Iterator[Partials]:
         """Partial results with a row of one more stream."""
         step, untimed = self.steps[place], self._untimed(place)
-        probe = self.probe(step, partials, way.sees)
+        probe = self.probe(step, partials, way.sees, way.segments[step.stream])
         for segment, places, offsets in _candidates(way.reachable(step, probe.validity), probe, way.buffer):
             more = self._with(step, partials.taken(places, step.kept), segment, offsets)
             more = self._satisfying(step.residuals, self._seen_in_time(untimed, more), more)

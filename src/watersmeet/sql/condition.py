@@ -127,6 +127,11 @@ class Band:
         return f"<Band {self.text}>"
 
     @property
+    def whole(self) -> bool:
+        """Whether codes are proportional to the values: keys that lie close to one another have codes that do."""
+        return self.domain.ordered and not self.domain.floating and not self.interned
+
+    @property
     def halves(self) -> list[tuple[str, Expr, bool]]:
         """Of a comparison with one end: each stream with its key, and whether that key lies above the other one."""
         if len(self.intervals) != 1 or not self.domain.ordered or self.null_safe:

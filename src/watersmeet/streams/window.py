@@ -5,6 +5,7 @@ window answers the same questions, so that nobody has to ask which kind it is:
 
 - ``rows``: of how many rows it is; None if it does not count them.
 - ``lowest(seen)``: the first arrival number that it holds for a row before which ``seen`` rows of the stream have come.
+- ``endless``: whether it holds every row for ever.
 - ``timed``, ``time``: whether it is of time, and the time column that it needs; None if it needs none.
 - ``to_json()``: what ``window_from_json`` makes the same window of.
 """
@@ -71,6 +72,7 @@ class _Uncounted:
     """What windows have in common that no number of rows bounds."""
 
     rows: ClassVar[None] = None
+    endless: ClassVar[bool] = False
 
     def lowest(self, seen: int | np.ndarray) -> int:
         """The first arrival number that the window holds for a row before which ``seen`` rows have come."""
@@ -86,6 +88,7 @@ class Rows(_Untimed):
     """
 
     n: int
+    endless: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
@@ -159,6 +162,8 @@ class Range(_Uncounted):
 @dataclass(frozen=True)
 class Unbounded(_Uncounted, _Untimed):
     """Every row stays joinable for ever: the state grows with the stream."""
+
+    endless: ClassVar[bool] = True
 
     def to_json(self) -> dict[str, Any]:
         """As a saved state has it."""
