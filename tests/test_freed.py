@@ -110,6 +110,8 @@ QUERIES = {
     "top": "SELECT sym, SUM(x) AS s FROM t GROUP BY sym ORDER BY s DESC LIMIT 3",
     "union": "SELECT k FROM t UNION ALL SELECT k FROM q",
     "distinct": "SELECT DISTINCT sym, k FROM t",
+    "distinct, joined": "WITH d AS (SELECT DISTINCT k FROM t) SELECT d.k FROM last_rows(d, 500) d JOIN q ON d.k = q.k",
+    "a join, joined": "WITH d AS (SELECT t.k FROM t JOIN q ON t.k = q.k AND t.x < q.x) SELECT d.k FROM last_rows(d, 500) d JOIN q ON d.k = q.k",
 }
 
 

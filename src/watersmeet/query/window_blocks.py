@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -187,7 +188,14 @@ class DistinctBlock(MadeBlock):
         rows = turn.rows(self.inputs[0])
         self._met.add(rows)
         come = self._met.changes().come
-        return self._delta(come, delta, lambda: turn.caused(self.inputs[0])[_first(come, rows)])
+        asked = ref(turn)  # else turn and delta held each other, and all rows, until Python looks for rings
+
+        def places() -> np.ndarray:
+            now = asked()
+            assert now is not None
+            return now.caused(self.inputs[0])[_first(come, rows)]
+
+        return self._delta(come, delta, places)
 
     @property
     def held(self) -> int:
