@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import watersmeet as wm
@@ -69,11 +70,33 @@ def test_joins_that_share_streams_find_what_each_finds_alone() -> None:
     assert found > 10_000
 
 
+def test_what_a_driver_learns_of_rows_it_learns_of_all() -> None:
+    """Points within intervals: how long the intervals are is learnt as they are coded, by each join for itself."""
+    texts = [NEAR.format(rows=500, least=least) for least in (0, 1, 2)]
+    together, alone = processor(texts[:1]), [processor([text]) for text in texts]
+    found = 0
+    for number, push in enumerate(pushes(9, 8)):
+        if 0 < number < 3:
+            text = texts[number]
+            together.create(str(number), text)
+            alone[number] = processor([text])
+        quotes = push["q"]
+        ask = pc.add(quotes.column("bid"), 0.1 * 3**number)  # ever longer
+        push["q"] = quotes.set_column(2, "ask", ask)
+        results = together.push(push)
+        for k in range(min(number, 2) + 1):
+            mine = rows_of(results[str(k)])
+            assert mine.equals(rows_of(alone[k].push(push)["0"])), (number, k)
+            found += mine.num_rows
+    assert found > 10_000
+
+
 @pytest.mark.parametrize("queries", [2, 8])
 def test_a_column_is_coded_and_sorted_once_however_many_joins_read_it(
     queries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    qp = processor([NEAR.format(rows=400 + k, least=3) for k in range(queries)])
+    near = NEAR.replace("t.price BETWEEN q.bid AND q.ask", "ABS(t.price - q.bid) <= 0.3")
+    qp = processor([near.format(rows=400 + k, least=3) for k in range(queries)])
     given = list(pushes(7, 4))
     for push in given[:-1]:
         qp.push(push)
@@ -91,4 +114,4 @@ def test_a_column_is_coded_and_sorted_once_however_many_joins_read_it(
     monkeypatch.setattr(Band, "keys", counted)
     monkeypatch.setattr(prepare, "sorted_keys", sorting)
     qp.push(given[-1])
-    assert coded == {"t": 2, "q": 3, "sorted": 2}
+    assert coded == {"t": 2, "q": 2, "sorted": 2}

@@ -111,7 +111,10 @@ QUERIES = {
     "union": "SELECT k FROM t UNION ALL SELECT k FROM q",
     "distinct": "SELECT DISTINCT sym, k FROM t",
     "distinct, joined": "WITH d AS (SELECT DISTINCT k FROM t) SELECT d.k FROM last_rows(d, 500) d JOIN q ON d.k = q.k",
-    "a join, joined": "WITH d AS (SELECT t.k FROM t JOIN q ON t.k = q.k AND t.x < q.x) SELECT d.k FROM last_rows(d, 500) d JOIN q ON d.k = q.k",
+    "a join, joined": (
+        "WITH d AS (SELECT t.k FROM t JOIN q ON t.k = q.k AND t.x < q.x) "
+        "SELECT d.k FROM last_rows(d, 500) d JOIN q ON d.k = q.k"
+    ),
 }
 
 

@@ -79,6 +79,9 @@ class Driver(ABC):
     key: Key | None  # the one code behind the keys; None: there are more
     small: str  # the kind of index for few rows that are soon gone
     cut: Hashable = None  # how keys are cut from the bands' codes, where that is a choice
+    learns = (
+        False  # whether rows that are coded change what is looked for: then nobody else can code them for it
+    )
 
     @abstractmethod
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
@@ -170,6 +173,7 @@ class Reach(ABC):
 
     bands: tuple[Band, ...]
     factor: float | None
+    learns = False  # as a driver's
 
     @property
     def cut(self) -> Hashable:
@@ -227,6 +231,8 @@ class Stabbing(Reach):
     class has all below 2**bits codes. Which classes there are, and the longest interval of each, is learnt from the rows as they are
     coded, and never forgotten: a point looks in all of them, as far back as that.
     """
+
+    learns = True
 
     def __init__(
         self, lower: Band, upper: Band, points: str, factor: float | None = None, bits: int = 0
@@ -298,6 +304,7 @@ class Composite(Driver):
         self.bands, self.cut = (*equalities, *reach.bands), (shift, reach.cut)
         self.texts = (" AND ".join(one.text for one in self.bands),)
         self._equalities, self._reach, self._shift = tuple(equalities), reach, shift
+        self.learns = reach.learns
 
     def codes(self, stream: str, batch: pa.RecordBatch) -> tuple[Codes, np.ndarray | None]:
         return self.codes_by(stream, batch, reading(stream, batch))

@@ -115,7 +115,7 @@ def _shared_block(
 ) -> Block:
     """The same, of what other joins may have made already. Keys that are there say which rows can match; codes are of all rows."""
     read = coding.reading(stream, batch)
-    if plan.program is not None:
+    if plan.program is not None or plan.driver.learns:
         return cut_block(read_columns(plan, stream, batch, first, times, read), 0, batch.num_rows)
 
     def sort() -> Keys:
