@@ -113,7 +113,10 @@ def prepare_block(
 def _shared_block(
     plan: Plan, stream: str, batch: pa.RecordBatch, first: int, times: np.ndarray | None, coding: Coding
 ) -> Block:
-    """The same, of what other joins may have made already. Keys that are there say which rows can match; codes are of all rows."""
+    """The same, of what other joins may have made already. Keys that are there say which rows can match; codes are of all rows.
+
+    A driver that learns of the rows it codes must code them itself.
+    """
     read = coding.reading(stream, batch)
     if plan.program is not None or plan.driver.learns:
         return cut_block(read_columns(plan, stream, batch, first, times, read), 0, batch.num_rows)
