@@ -118,13 +118,13 @@ def _shared_block(
     A driver that learns of the rows it codes must code them itself.
     """
     read = coding.reading(stream, batch)
-    if plan.program is not None or plan.driver.learns:
+
+    def own() -> Block:
         return cut_block(read_columns(plan, stream, batch, first, times, read), 0, batch.num_rows)
 
-    def sort() -> Keys:
-        return cut_block(read_columns(plan, stream, batch, first, times, read), 0, batch.num_rows).keys
-
-    keys = coding.keys(batch, plan.identity_of(stream), sort)
+    if plan.program is not None or plan.driver.learns:
+        return own()
+    keys = coding.keys(batch, plan.identity_of(stream), lambda: own().keys)
     return Block(first, batch.num_rows, keys, [read(band)[0] for band in plan.checks], times)
 
 

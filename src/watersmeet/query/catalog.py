@@ -132,13 +132,10 @@ def bound_entry(
     if unknown:
         return _waiting(entry, f"the schema of stream {unknown[0]!r}")
     columns = entry.columns or {stream: schemas[stream].names for stream in sorted(asked.streams)}
-    known, schemas = (
-        schemas,
-        {
-            stream: pa.schema([schemas[stream].field(name) for name in names])
-            for stream, names in columns.items()
-        },
-    )
+    known = schemas
+    schemas = {
+        stream: pa.schema([known[stream].field(name) for name in names]) for stream, names in columns.items()
+    }
     try:
         setting = Setting(schemas, windows, asked.windows, asked.emit, tables)
         bound = bind_query(asked.source, asked.tree, setting)
