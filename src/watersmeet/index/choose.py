@@ -20,9 +20,8 @@ from watersmeet.index.rap_table import RapTable
 from watersmeet.index.scan import Scan
 from watersmeet.index.wib_tree import WibTree
 
-LARGE = (
-    1 << 20
-)  # rows of the first sub-window of dense keys, of large batches: nothing is merged into it, so a probe should meet few
+# Rows of the first sub-window of dense keys, of large batches: nothing is merged into it, so a probe should meet few.
+LARGE = 1 << 20
 
 
 @dataclass(slots=True)

@@ -212,10 +212,8 @@ class Walk:
 
     def _counts(self, step: Step, partials: Partials, way: "_Way") -> np.ndarray:
         """How many rows of a stream each partial result finds."""
-        probe, counts = (
-            self.probe(step, partials, way.sees, way.segments[step.stream]),
-            np.zeros(partials.rows.size, np.int64),
-        )
+        probe = self.probe(step, partials, way.sees, way.segments[step.stream])
+        counts = np.zeros(partials.rows.size, np.int64)
         for segment in way.reachable(step, probe.validity):
             run = segment.sorted_run(probe.by) if step.exact and segment.inside(probe.validity) else None
             if run is None:
